@@ -1,0 +1,398 @@
+//! `QuantumGang`: the object in which sidecar and keeper meet, and which people read.
+//!
+//! Two writers share the status and never write the same field: `status.vendor` belongs to the
+//! sidecar of the recorded producer, everything else to the keeper. Policies in the cluster hold
+//! both to it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::task::TaskState;
+
+/// Most tasks that a gang lists; older final ones are folded into [`Folded`].
+pub const MAX_TASKS: usize = 100;
+
+/// What a gang is, written once by the keeper.
+#[derive(
+    CustomResource, Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[kube(
+    group = "sluice.flux-framework.org",
+    version = "v1alpha1",
+    kind = "QuantumGang",
+    plural = "quantumgangs",
+    singular = "quantumgang",
+    shortname = "qg",
+    category = "all",
+    namespaced,
+    status = "QuantumGangStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "The pods of one quantum Job that wait for one producer.",
+    printcolumn = r#"{"name":"Job","type":"string","jsonPath":".spec.owner.name"}"#,
+    printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Task","type":"string","jsonPath":".status.task"}"#,
+    printcolumn = r#"{"name":"Position","type":"string","jsonPath":".status.position"}"#,
+    printcolumn = r#"{"name":"Device","type":"string","jsonPath":".status.device"}"#,
+    printcolumn = r#"{"name":"Waited","type":"date","jsonPath":".status.waitingSince"}"#,
+    printcolumn = r#"{"name":"Gated","type":"integer","jsonPath":".status.consumers.gated"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct QuantumGangSpec {
+    /// The Job, or the bare pod, whose gang this is.
+    pub owner: OwnerRef,
+    /// Pods that can exist at the same time, the producer included.
+    #[schemars(range(min = 1))]
+    pub size: u32,
+    /// `shared` or `independent`.
+    #[schemars(length(max = 32))]
+    pub mode: String,
+    /// Completion index of the only member, in `independent` mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// When the gates open: `front`, `running`, `completed`.
+    #[schemars(length(max = 64))]
+    pub policy: String,
+    /// How many tasks must be ready.
+    #[schemars(range(min = 1, max = 100))]
+    pub tasks: u32,
+    /// Which tasks count: `device`, `qpu`, `any`.
+    #[schemars(length(max = 32))]
+    pub follow: String,
+    /// The chosen backend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub backend: Option<String>,
+    /// The gate that holds the consumers.
+    #[schemars(length(max = 317))]
+    pub gate: String,
+    /// Version of the stamp that this was made from.
+    pub stamp_version: u32,
+    /// A person's order to open the gates now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<PersonOrder>,
+}
+
+/// The object whose gang this is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerRef {
+    /// `Job` or `Pod`.
+    #[schemars(length(max = 16))]
+    pub kind: String,
+    /// Its name.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Its uid: the identity of the gang.
+    #[schemars(length(max = 64))]
+    pub uid: String,
+}
+
+/// A person's order.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PersonOrder {
+    /// Who gave it, as they want to be named.
+    #[schemars(length(max = 253))]
+    pub by: String,
+    /// Why.
+    #[serde(default)]
+    #[schemars(length(max = 1024))]
+    pub reason: String,
+}
+
+/// The state of a gang. `vendor` is the sidecar's, the rest is the keeper's.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuantumGangStatus {
+    /// What the sidecar saw at the vendor, and its order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<VendorStatus>,
+    /// Where the gang stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// The pod whose sidecar may write `vendor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub producer: Option<PodRef>,
+    /// The consumers by number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumers: Option<Consumers>,
+    /// The order that the keeper executes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<KeeperOrder>,
+    /// Short id of the task that decides, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub task: Option<String>,
+    /// Its position, as the vendor says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub position: Option<String>,
+    /// Its device, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub device: Option<String>,
+    /// Since when the gang waits at the vendor; absent when it does not wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_since: Option<Time>,
+    /// One sentence for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+    /// Generation of the spec that the keeper has seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Submitted`, `AtFront`, `Released`, `Stalled`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// Where a gang stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Phase {
+    /// The producer is not there yet, or has submitted nothing.
+    Starting,
+    /// A task waits in the vendor's queue.
+    Queued,
+    /// The task is next, or runs; the policy is not met yet, or the order is on its way.
+    Front,
+    /// An order stands and gates are being opened.
+    Releasing,
+    /// Every expected consumer is open.
+    Released,
+    /// The Job has ended.
+    Finished,
+}
+
+/// A pod by name and uid.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodRef {
+    /// Name of the pod.
+    #[schemars(length(max = 253))]
+    pub pod: String,
+    /// Uid of the pod.
+    #[schemars(length(max = 64))]
+    pub uid: String,
+}
+
+/// The consumers of a gang by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Consumers {
+    /// How many should exist now: finished and failed indexes are left out.
+    pub expected: u32,
+    /// How many exist and are held by our gate.
+    pub gated: u32,
+    /// How many exist and are not held by our gate, the finished ones included.
+    pub released: u32,
+}
+
+/// What the sidecar saw and decided.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VendorStatus {
+    /// The tasks in order of submission, at most [`MAX_TASKS`].
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
+    pub tasks: Vec<Task>,
+    /// Older final tasks that are not listed any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folded: Option<Folded>,
+    /// The order to open the gates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// What keeps the sidecar from going on, in one sentence; absent when nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub problem: Option<String>,
+}
+
+/// One task at the vendor.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Task {
+    /// The vendor's id.
+    #[schemars(length(max = 256))]
+    pub id: String,
+    /// The vendor's name of the device.
+    #[serde(default)]
+    #[schemars(length(max = 256))]
+    pub device: String,
+    /// The vendor's word for its state.
+    #[schemars(length(max = 64))]
+    pub state: String,
+    /// Position in the queue as the vendor says it; absent when it says none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub position: Option<String>,
+    /// Lower bound of the position when the vendor gives only that (`>2000`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<u32>,
+    /// Tasks known to run before this one, whatever its position.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_ahead: Option<u32>,
+    /// Whether the vendor will run it next.
+    #[serde(default)]
+    pub front: bool,
+    /// Whether it counts for the release.
+    #[serde(default)]
+    pub counts: bool,
+    /// Why it ended without a result, or why it does not go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub reason: Option<String>,
+    /// When it was submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitted_at: Option<Time>,
+    /// When this was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_at: Option<Time>,
+    /// Digest of the submission, hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub digest: Option<String>,
+    /// The client token of the submission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub client_token: Option<String>,
+    /// Which run of the program submitted it: pod uid and restart count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 96))]
+    pub incarnation: Option<String>,
+}
+
+impl Task {
+    /// The state as a value.
+    #[must_use]
+    pub fn task_state(&self) -> TaskState {
+        TaskState::from(self.state.as_str())
+    }
+}
+
+/// Counts of tasks that are not listed any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Folded {
+    /// Ended with a result.
+    pub completed: u32,
+    /// Ended without one.
+    pub unsuccessful: u32,
+}
+
+/// The sidecar's order: the gates may open for these tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Order {
+    /// The policy that is met, and how: `front`, `running`, `completed`.
+    #[schemars(length(max = 64))]
+    pub reason: String,
+    /// The task of the order.
+    #[schemars(length(max = 256))]
+    pub task_id: String,
+    /// When it was given.
+    pub at: MicroTime,
+}
+
+/// Who gave the order that the keeper executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum OrderReason {
+    /// The sidecar: the policy is met.
+    PolicyMet,
+    /// The keeper: index 0 succeeded.
+    ProducerSucceeded,
+    /// The keeper: index 0 failed for good while the Job goes on.
+    ProducerFailed,
+    /// A person.
+    Person,
+}
+
+impl OrderReason {
+    /// The word in status and Events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PolicyMet => "PolicyMet",
+            Self::ProducerSucceeded => "ProducerSucceeded",
+            Self::ProducerFailed => "ProducerFailed",
+            Self::Person => "Person",
+        }
+    }
+}
+
+/// The order that the keeper executes, recorded before the first gate is opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeeperOrder {
+    /// Who gave it.
+    pub reason: OrderReason,
+    /// The task, empty if there is none.
+    #[serde(default)]
+    #[schemars(length(max = 256))]
+    pub task_id: String,
+    /// When the keeper took it up.
+    pub at: MicroTime,
+    /// When the last expected gate was gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_at: Option<MicroTime>,
+    /// The task ended without a result after the release: later pods stay gated.
+    #[serde(default)]
+    pub withdrawn: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResourceExt;
+
+    use super::*;
+
+    #[test]
+    fn the_schema_has_list_maps_and_limits() {
+        let crd = serde_json::to_value(QuantumGang::crd()).unwrap();
+        let status = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+            ["properties"];
+        let tasks = &status["vendor"]["properties"]["tasks"];
+        assert_eq!(tasks["x-kubernetes-list-type"], "map");
+        assert_eq!(tasks["x-kubernetes-list-map-keys"][0], "id");
+        assert_eq!(tasks["maxItems"], MAX_TASKS);
+        assert_eq!(status["conditions"]["x-kubernetes-list-map-keys"][0], "type");
+    }
+
+    #[test]
+    fn every_string_of_the_status_has_a_length_limit() {
+        fn check(path: &str, schema: &serde_json::Value, missing: &mut Vec<String>) {
+            if let Some(properties) = schema["properties"].as_object() {
+                for (name, property) in properties {
+                    check(&format!("{path}.{name}"), property, missing);
+                }
+            }
+            check_items(path, schema, missing);
+            let free = schema["type"] == "string"
+                && schema.get("maxLength").is_none()
+                && schema.get("enum").is_none()
+                && schema.get("format").is_none();
+            // Condition is Kubernetes' own type; its fields are ours to fill.
+            if free && !path.contains(".conditions") {
+                missing.push(path.to_owned());
+            }
+        }
+        fn check_items(path: &str, schema: &serde_json::Value, missing: &mut Vec<String>) {
+            if schema.get("items").is_some() {
+                check(&format!("{path}[]"), &schema["items"], missing);
+            }
+        }
+        let crd = serde_json::to_value(QuantumGang::crd()).unwrap();
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+        let mut missing = Vec::new();
+        check("spec", &schema["spec"], &mut missing);
+        check("status", &schema["status"], &mut missing);
+        assert_eq!(missing, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,88 @@
+//! The command line of the emulator.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Parser, ValueEnum};
+
+use crate::braket::queue::Mode;
+use crate::config::Config;
+
+/// Emulates Amazon Braket, with as much of S3 and STS as its SDK needs.
+#[derive(Debug, Parser)]
+#[command(name = "sluice-vendors", version)]
+pub struct VendorsArgs {
+    /// Address of the vendor port (Braket, S3 and STS).
+    #[arg(long, env = "SLUICE_VENDORS_LISTEN", default_value = "127.0.0.1:4570")]
+    listen: SocketAddr,
+    /// Address of the control API. Whoever reaches it steers the emulator.
+    #[arg(long, env = "SLUICE_VENDORS_CONTROL", default_value = "127.0.0.1:4571")]
+    control: SocketAddr,
+    /// Python interpreter that has the packages of amazon-braket-sdk.
+    #[arg(long, env = "SLUICE_PYTHON", default_value = "python3")]
+    python: PathBuf,
+    /// A JSON file with principals, devices and quotas; flags and their variables go before it.
+    #[arg(long, env = "SLUICE_VENDORS_CONFIG")]
+    config: Option<PathBuf>,
+    /// Factor on every request quota; 0 switches quotas off.
+    #[arg(long, env = "SLUICE_VENDORS_QUOTA_SCALE")]
+    quota_scale: Option<f64>,
+    /// What moves the lines of all devices.
+    #[arg(long, env = "SLUICE_VENDORS_MODE")]
+    mode: Option<ModeArg>,
+    /// Milliseconds between two moves of a QPU's line.
+    #[arg(long, env = "SLUICE_VENDORS_STEP_MS")]
+    step_ms: Option<u64>,
+    /// Milliseconds that a task runs on a QPU at least.
+    #[arg(long, env = "SLUICE_VENDORS_RUNNING_MS")]
+    running_ms: Option<u64>,
+    /// Foreign places before a new task of a QPU.
+    #[arg(long, env = "SLUICE_VENDORS_AHEAD")]
+    ahead: Option<u64>,
+    /// Keep whole answers in the journal.
+    #[arg(long, env = "SLUICE_VENDORS_RECORD")]
+    record: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ModeArg {
+    Auto,
+    Manual,
+}
+
+impl VendorsArgs {
+    /// Reads the file, if one is named, and lays the flags over it.
+    ///
+    /// # Errors
+    /// A file that cannot be read or understood.
+    pub fn config(self) -> anyhow::Result<Config> {
+        let mut config = match &self.config {
+            None => Config::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read the configuration {}", path.display()))?;
+                serde_json::from_str(&text)
+                    .with_context(|| format!("correct the configuration {}", path.display()))?
+            }
+        };
+        config.listen = self.listen;
+        config.control = self.control;
+        config.python = self.python;
+        config.quota_scale = self.quota_scale.unwrap_or(config.quota_scale);
+        config.record_answers |= self.record;
+        for device in &mut config.devices {
+            match self.mode {
+                Some(ModeArg::Auto) => device.pace.mode = Mode::Auto,
+                Some(ModeArg::Manual) => device.pace.mode = Mode::Manual,
+                None => {}
+            }
+            if device.kind == crate::braket::device::Kind::Qpu {
+                device.pace.step_ms = self.step_ms.unwrap_or(device.pace.step_ms);
+                device.pace.running_ms = self.running_ms.unwrap_or(device.pace.running_ms);
+                device.ahead.normal = self.ahead.unwrap_or(device.ahead.normal);
+            }
+        }
+        Ok(config)
+    }
+}

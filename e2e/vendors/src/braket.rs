@@ -1,0 +1,16 @@
+//! Amazon Braket: devices, tasks, their waiting lines, and the REST operations on them.
+
+pub mod api;
+pub mod device;
+pub mod queue;
+pub mod search;
+pub mod task;
+pub mod world;
+
+use jiff::Timestamp;
+
+/// Time as the vendor writes it.
+#[must_use]
+pub(crate) fn time_text(at: Timestamp) -> String {
+    format!("{at:.3}")
+}

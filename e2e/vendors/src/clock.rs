@@ -1,0 +1,59 @@
+//! Lets time pass for the lines, and has the programs of started tasks computed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::braket::world::Job;
+use crate::hub::Hub;
+
+/// Lets everything happen that is due.
+pub(crate) fn advance(hub: &Arc<Hub>, tracker: &TaskTracker) {
+    let jobs = hub.lock().world.advance(Timestamp::now());
+    compute(hub, tracker, jobs);
+}
+
+/// Has programs computed in the background; their results are put into the store.
+pub(crate) fn compute(hub: &Arc<Hub>, tracker: &TaskTracker, jobs: Vec<Job>) {
+    for job in jobs {
+        let hub = Arc::clone(hub);
+        tracker.spawn(async move {
+            let outcome = hub.simulator.compute(job.clone()).await;
+            let now = Timestamp::now();
+            let mut state = hub.lock();
+            let outcome = outcome.map(|result| {
+                let body = Bytes::from(result);
+                state.store.deposit(&job.account, &job.bucket, &job.key, body, now);
+            });
+            state.world.computed(&job.id, outcome, now);
+            drop(state);
+            hub.computed.notify_waiters();
+            hub.changed.notify_one();
+        });
+    }
+}
+
+/// Wakes up whenever something is due, until the token is cancelled.
+pub(crate) async fn run(hub: Arc<Hub>, tracker: TaskTracker, token: CancellationToken) {
+    loop {
+        advance(&hub, &tracker);
+        let due = hub.lock().world.next_due();
+        let wait = async {
+            match due {
+                Some(due) => {
+                    let left = due.duration_since(Timestamp::now());
+                    tokio::time::sleep(left.try_into().unwrap_or_default()).await;
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = token.cancelled() => return,
+            () = hub.changed.notified() => {}
+            () = wait => {}
+        }
+    }
+}

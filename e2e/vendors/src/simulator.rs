@@ -1,0 +1,238 @@
+//! The worker that computes programs: a Python process with the vendor SDK's local simulator.
+//!
+//! JSON lines over its standard input and output, one program at a time. It is started again
+//! when it dies or takes too long; the program at hand is then tried once more.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::braket::world::Job;
+
+/// The worker's source; run by `python -c`, so that the emulator stays one file.
+const SOURCE: &str = include_str!("../python/simulate.py");
+/// Imports on a busy machine take several seconds.
+const STARTING: Duration = Duration::from_secs(120);
+/// The longest that one program may take.
+const COMPUTING: Duration = Duration::from_secs(600);
+
+/// What the worker is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// Imports its libraries.
+    Starting,
+    /// Waits for programs or computes one.
+    Ready,
+    /// Does not run, and why.
+    Broken(String),
+}
+
+/// Why there is no worker.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulatorError {
+    /// The interpreter does not start.
+    #[error("cannot start the Python interpreter {python:?}; set --python or SLUICE_PYTHON")]
+    Start {
+        /// The interpreter.
+        python: PathBuf,
+        /// Source.
+        source: std::io::Error,
+    },
+    /// It ended while it was needed.
+    #[error(
+        "the worker of {python:?} ended ({last}); the interpreter needs the packages of \
+         amazon-braket-sdk"
+    )]
+    Ended {
+        /// The interpreter.
+        python: PathBuf,
+        /// The last line that it wrote to its standard error.
+        last: String,
+    },
+    /// It gave no answer in time.
+    #[error("the worker gave no answer within {0:?}")]
+    Slow(Duration),
+}
+
+type Outcome = Result<String, String>;
+type Order = (Job, oneshot::Sender<Outcome>);
+
+/// Handle to the worker.
+#[derive(Debug, Clone)]
+pub struct Simulator {
+    orders: mpsc::UnboundedSender<Order>,
+    health: watch::Receiver<Health>,
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    result: Option<String>,
+    failure: Option<String>,
+}
+
+impl Simulator {
+    /// Starts the worker in the background; it ends with the token.
+    #[must_use]
+    pub fn start(python: PathBuf, token: CancellationToken) -> Self {
+        let (orders, received) = mpsc::unbounded_channel();
+        let (told, health) = watch::channel(Health::Starting);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = token.cancelled() => {}
+                () = serve(&python, received, &told) => {}
+            }
+        });
+        Self { orders, health }
+    }
+
+    /// Computes one program: the text of `results.json`, or why the task fails.
+    ///
+    /// # Errors
+    /// The reason, for `failureReason`.
+    pub async fn compute(&self, job: Job) -> Outcome {
+        let (answer, answered) = oneshot::channel();
+        let gone = || "the emulator is being stopped".to_owned();
+        self.orders.send((job, answer)).map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+
+    /// What the worker is doing.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.health.borrow().clone()
+    }
+}
+
+async fn serve(
+    python: &PathBuf,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    told: &watch::Sender<Health>,
+) {
+    let mut worker = open(python, told).await;
+    while let Some((job, answer)) = orders.recv().await {
+        let mut outcome = None;
+        // Once more after a death: the program need not be the cause.
+        for _ in 0..2 {
+            if worker.is_err() {
+                worker = open(python, told).await;
+            }
+            match &mut worker {
+                Ok(running) => match running.compute(&job).await {
+                    Ok(done) => {
+                        outcome = Some(done);
+                        break;
+                    }
+                    Err(problem) => {
+                        tracing::warn!(task = job.id, %problem, "the worker is started again");
+                        outcome = Some(Err(problem.to_string()));
+                        worker = Err(());
+                    }
+                },
+                Err(()) => {
+                    if let Health::Broken(why) = &*told.borrow() {
+                        outcome = Some(Err(format!("the emulator cannot compute programs: {why}")));
+                    }
+                }
+            }
+        }
+        // The asker may be gone; then nobody needs the answer.
+        let _ = answer.send(outcome.unwrap_or_else(|| Err("no worker".to_owned())));
+    }
+}
+
+async fn open(python: &PathBuf, told: &watch::Sender<Health>) -> Result<Worker, ()> {
+    let opened = Worker::open(python).await;
+    told.send_replace(match &opened {
+        Ok(_) => Health::Ready,
+        Err(problem) => {
+            let mut why = problem.to_string();
+            if let Some(source) = std::error::Error::source(problem) {
+                why = format!("{why}: {source}");
+            }
+            tracing::error!(problem = why, "programs cannot be computed; their tasks will fail");
+            Health::Broken(why)
+        }
+    });
+    opened.map_err(|_| ())
+}
+
+struct Worker {
+    python: PathBuf,
+    // Held so that the process ends with this value.
+    _process: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    last: watch::Receiver<String>,
+}
+
+impl Worker {
+    async fn open(python: &PathBuf) -> Result<Self, SimulatorError> {
+        let failed = |source| SimulatorError::Start { python: python.clone(), source };
+        let mut process = Command::new(python)
+            .args(["-u", "-c", SOURCE])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let (Some(input), Some(output), Some(errors)) = pipes else {
+            return Err(failed(std::io::Error::other("no pipes")));
+        };
+        let (tell, last) = watch::channel(String::new());
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(errors).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                tracing::debug!(line, "worker");
+                tell.send_replace(line);
+            }
+        });
+        let output = BufReader::new(output).lines();
+        let mut worker = Self { python: python.clone(), _process: process, input, output, last };
+        worker.line(STARTING).await?;
+        Ok(worker)
+    }
+
+    async fn compute(&mut self, job: &Job) -> Result<Outcome, SimulatorError> {
+        let order = json!({
+            "id": job.id, "action": job.action, "shots": job.shots,
+            "device": job.device, "task": job.arn,
+        });
+        if self.input.write_all(format!("{order}\n").as_bytes()).await.is_err() {
+            return Err(self.ended().await);
+        }
+        let line = self.line(COMPUTING).await?;
+        let answered: Answered = match serde_json::from_str(&line) {
+            Ok(answered) => answered,
+            Err(_) => return Err(self.ended().await),
+        };
+        Ok(match answered {
+            Answered { result: Some(result), .. } => Ok(result),
+            Answered { failure, .. } => Err(failure.unwrap_or_default()),
+        })
+    }
+
+    async fn line(&mut self, limit: Duration) -> Result<String, SimulatorError> {
+        match tokio::time::timeout(limit, self.output.next_line()).await {
+            Err(_) => Err(SimulatorError::Slow(limit)),
+            Ok(Ok(Some(line))) => Ok(line),
+            Ok(_) => Err(self.ended().await),
+        }
+    }
+
+    async fn ended(&mut self) -> SimulatorError {
+        // Its error output closes with it: after that the last line is known.
+        let closed = async { while self.last.changed().await.is_ok() {} };
+        let _ = tokio::time::timeout(Duration::from_secs(2), closed).await;
+        let last = self.last.borrow().clone();
+        SimulatorError::Ended { python: self.python.clone(), last }
+    }
+}

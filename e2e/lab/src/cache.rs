@@ -93,8 +93,11 @@ fn entry_in(
     }
     make_dir(&work)?;
     build(&work)?;
-    std::fs::rename(&work, &place)
-        .map_err(Error::io(format!("move {} to {}", work.display(), place.display())))?;
+    std::fs::rename(&work, &place).map_err(Error::io(format!(
+        "move {} to {}",
+        work.display(),
+        place.display()
+    )))?;
     Ok(place)
 }
 

@@ -113,8 +113,9 @@ fn flag(name: &str, value: impl std::fmt::Display) -> String {
 
 fn gates<'a>(sets: &[&[&'a str]], extra: &'a [String]) -> String {
     let names = sets.iter().flat_map(|set| set.iter().copied());
-    let all: Vec<String> =
-        names.chain(extra.iter().map(String::as_str)).map(|name| {
+    let all: Vec<String> = names
+        .chain(extra.iter().map(String::as_str))
+        .map(|name| {
             // `Gate=false` is passed on as it is.
             if name.contains('=') { name.to_owned() } else { format!("{name}=true") }
         })

@@ -28,11 +28,7 @@ pub(crate) const ADMIN: &str = "admin";
 const USERS: &[User] = &[
     User { file: ADMIN, name: "lab-admin", groups: "system:masters" },
     User { file: "kwok", name: "lab-kwok", groups: "system:masters" },
-    User {
-        file: "kube-controller-manager",
-        name: "system:kube-controller-manager",
-        groups: "",
-    },
+    User { file: "kube-controller-manager", name: "system:kube-controller-manager", groups: "" },
     User { file: "kube-scheduler", name: "system:kube-scheduler", groups: "" },
     User { file: "kube-proxy", name: "system:kube-proxy", groups: "" },
     User { file: "kubelet", name: "system:node:lab", groups: "system:nodes" },

@@ -14,8 +14,8 @@ pub struct Layout {
     root: PathBuf,
 }
 
-/// A Unix socket's path has at most 107 bytes; the longest of ours below the root has 31.
-const LONGEST_ROOT: usize = 107 - 31;
+/// A Unix socket has a path of at most 107 bytes; the longest of ours adds 36 to the root.
+const LONGEST_ROOT: usize = 107 - 36;
 
 impl Layout {
     /// The layout below `root`, or below the cache if none is given.

@@ -1,15 +1,35 @@
 //! The local cluster: a whole, real Kubernetes on one machine, for tests, demo and experiments.
+mod archive;
 mod cache;
 mod command;
+mod components;
+mod credentials;
 mod error;
+mod host;
+pub mod images;
+mod lab;
+mod layout;
+pub mod network;
+mod nodes;
+mod owner;
 mod prerequisites;
+pub mod process;
 mod programs;
 mod progress;
 mod python;
+mod readiness;
 mod release;
+mod settings;
+mod wait;
 
+pub use archive::Image;
 pub use error::{Error, Result};
+pub use lab::{Lab, Options, down, status};
+pub use layout::Layout;
+pub use nodes::{FAKE_LABEL, FAKE_TAINT};
 pub use prerequisites::Need;
 pub use programs::{Programs, build};
 pub use python::{PythonEnv, python_env};
 pub use release::{Release, V1_36};
+pub use settings::PAUSE_IMAGE;
+pub use wait::{await_condition, await_gone, await_list, await_value};

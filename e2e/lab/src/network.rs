@@ -1,6 +1,6 @@
 //! Addresses, ports and names of the cluster's networks, all in one place.
 //!
-//! The node is a dummy interface with a private address: nothing listens on the machine's real
+//! The node is an interface of its own with a private address: nothing listens on the machine's real
 //! interfaces, and pods reach programs of the host at that address.
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -204,7 +204,9 @@ pub(crate) fn containers_of(socket: &Path) -> Vec<Identity> {
     let processes = all();
     let shims = processes
         .iter()
-        .filter(|(_, _, line)| line.contains("containerd-shim") && format!("{line} ").contains(&mark))
+        .filter(|(_, _, line)| {
+            line.contains("containerd-shim") && format!("{line} ").contains(&mark)
+        })
         .map(|(pid, _, _)| *pid);
     let tree = descendants(shims.collect(), &processes);
     tree.into_iter().rev().filter_map(Identity::of).collect()

@@ -55,6 +55,11 @@ pub struct Programs {
 }
 
 impl Programs {
+    #[cfg(test)]
+    pub(crate) fn at(folder: &str) -> Self {
+        Self { folder: folder.into() }
+    }
+
     /// The path of one program, as in `kubectl`, `kube-apiserver`, `etcd`, `kwok`, `pause`.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
@@ -73,8 +78,7 @@ impl Programs {
 /// # Errors
 /// If the machine lacks something, or the build fails.
 pub fn build(release: &Release) -> Result<Programs> {
-    let kubernetes =
-        Module { name: "kubernetes", go_mod: release.go_mod, go_sum: release.go_sum };
+    let kubernetes = Module { name: "kubernetes", go_mod: release.go_mod, go_sum: release.go_sum };
     let modules = [&kubernetes, &ETCD, &KWOK];
     let stages = STAGES.join("\n");
     let mut inputs: Vec<(&str, &[u8])> = vec![("stages", stages.as_bytes())];

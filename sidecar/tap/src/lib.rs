@@ -1,1 +1,48 @@
-//! Placeholder of the crate.
+//! The Braket tap: the program's requests pass through here on their way to the vendor.
+//!
+//! ```text
+//!  program ── SDK, loopback ──▶ operation? ─▶ whole body ─▶ whose signature? ─▶ sign again ─▶ vendor
+//!     ▲                          (table)      (budget)      (own key, checked)      │  ▲
+//!     │                                                                             │  └ held and
+//!     └────── unchanged answer ◀── polls shared ◀── read: ARN, state, place ◀───────┘    repeated
+//!                                                            │
+//!                                                            └─▶ TapEvent ─▶ sidecar
+//! ```
+//!
+//! What holds:
+//! * Only requests of the sidecar's own principal go on; see [`Trust`]. Path, query and body go on
+//!   byte for byte, with all end-to-end headers; the signature is made again with the caller's
+//!   time, so that the vendor judges the caller's clock.
+//! * While the vendor is away requests are held, not refused, for [`Config::hold`]; then they get
+//!   503, which SDKs repeat. What the vendor answers goes back unchanged.
+//! * A submission is sent again only if not a byte of it has left, or after a lost answer with the
+//!   same `clientToken`, by which the vendor makes one task of both. Once the program's connection
+//!   is gone, nothing more is sent.
+//! * A poll of a task that waits is answered from the last answer for the adaptive [`interval`];
+//!   polls at the same time are one question. Each of them is still checked.
+//! * Nobody waits for the reader of the events, and no submission is missing among them.
+
+mod answer;
+mod config;
+mod events;
+mod forward;
+mod headers;
+mod hold;
+mod intents;
+pub mod interval;
+mod keys;
+mod operation;
+mod polls;
+mod serve;
+mod signature;
+mod trust;
+mod upstream;
+mod wire;
+
+pub use config::{Config, Endpoint, EndpointError, Limits, Target, Upstream};
+pub use events::TapEvent;
+pub use intents::{Forward, Intents};
+pub use operation::{Operation, Repeat};
+pub use serve::{BuildError, Tap};
+pub use trust::Trust;
+pub use wire::{Submission, TaskFacts};

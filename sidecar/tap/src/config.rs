@@ -1,0 +1,219 @@
+//! What the tap is told at its start. No secret is in here; credentials come apart from it.
+
+use std::time::Duration;
+
+use crate::trust::Trust;
+
+/// The whole configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where requests go.
+    pub upstream: Upstream,
+    /// Whose requests are forwarded.
+    pub trust: Trust,
+    /// How long a request is held while the vendor is away. Keep it under the 60 s after which
+    /// botocore gives up.
+    pub hold: Duration,
+    /// Limits and time-outs.
+    pub limits: Limits,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            upstream: Upstream::Regional,
+            trust: Trust::default(),
+            hold: Duration::from_secs(50),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Limits and time-outs of single steps. None of them ends a wait for a task.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bytes of one request body; a larger one is refused.
+    pub body: usize,
+    /// Bytes of all request bodies at one time; more wait.
+    pub bodies: usize,
+    /// Bytes of an answer that the tap reads; a larger one passes unread.
+    pub answer: usize,
+    /// Time for a request's headers, and for the next request on an idle connection.
+    pub header_time: Duration,
+    /// Time for a request's whole body.
+    pub body_time: Duration,
+    /// Time to connect to the vendor.
+    pub connect_time: Duration,
+    /// Time from the request sent to the head of its answer, and between two parts of the answer.
+    pub answer_time: Duration,
+    /// Time for one question to the source of credentials.
+    pub credentials_time: Duration,
+    /// Time for the record of an intent before the submission goes on without it.
+    pub intent_time: Duration,
+    /// Time for running requests after the stop.
+    pub drain: Duration,
+    /// Connections at one time; more wait to be accepted.
+    pub connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 16 << 20,
+            bodies: 32 << 20,
+            answer: 4 << 20,
+            header_time: Duration::from_secs(120),
+            body_time: Duration::from_secs(30),
+            connect_time: Duration::from_secs(5),
+            answer_time: Duration::from_secs(20),
+            credentials_time: Duration::from_secs(10),
+            intent_time: Duration::from_secs(20),
+            drain: Duration::from_millis(500),
+            connections: 512,
+        }
+    }
+}
+
+/// Where requests go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Upstream {
+    /// `https://braket.<region>.amazonaws.com`, with the region of the caller's signature.
+    #[default]
+    Regional,
+    /// One endpoint for all regions, as the user had set it.
+    Url(Endpoint),
+}
+
+/// An endpoint URL of the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Scheme and authority.
+    origin: String,
+    /// Path before every request's path, without a slash at its end.
+    prefix: String,
+    host: String,
+}
+
+/// An endpoint that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the Braket endpoint {url:?} cannot be used: {reason}; write it as https://host[:port][/path]"
+)]
+pub struct EndpointError {
+    url: String,
+    reason: &'static str,
+}
+
+impl Endpoint {
+    /// Reads an endpoint.
+    ///
+    /// # Errors
+    /// It is no http or https URL, or it has user, query or fragment.
+    pub fn parse(url: &str) -> Result<Self, EndpointError> {
+        let error = |reason| EndpointError { url: without_user(url), reason };
+        let parsed = reqwest::Url::parse(url.trim()).map_err(|_| error("it is no URL"))?;
+        if !matches!(parsed.scheme(), "http" | "https") {
+            return Err(error("its scheme is neither http nor https"));
+        }
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err(error("it holds a user or password"));
+        }
+        if parsed.query().is_some() || parsed.fragment().is_some() {
+            return Err(error("it has a query or a fragment"));
+        }
+        let name = parsed.host_str().ok_or_else(|| error("it has no host"))?;
+        // As HTTP clients write it: without the scheme's own port.
+        let host = match parsed.port() {
+            Some(port) => format!("{name}:{port}"),
+            None => name.to_owned(),
+        };
+        Ok(Self {
+            origin: format!("{}://{host}", parsed.scheme()),
+            prefix: parsed.path().trim_end_matches('/').to_owned(),
+            host,
+        })
+    }
+}
+
+fn without_user(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(start), Some(end)) if start + 3 <= end => {
+            format!("{}…{}", &url[..start + 3], &url[end..])
+        }
+        _ => url.to_owned(),
+    }
+}
+
+/// Where one request goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Scheme and authority.
+    pub origin: String,
+    /// Value of the `Host` header.
+    pub host: String,
+    /// Path before the request's own.
+    pub prefix: String,
+}
+
+impl Upstream {
+    /// Where a request for this region goes.
+    #[must_use]
+    pub fn target(&self, region: &str) -> Target {
+        match self {
+            Self::Regional => {
+                let host = format!("braket.{region}.amazonaws.com");
+                Target { origin: format!("https://{host}"), host, prefix: String::new() }
+            }
+            Self::Url(endpoint) => Target {
+                origin: endpoint.origin.clone(),
+                host: endpoint.host.clone(),
+                prefix: endpoint.prefix.clone(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints() {
+        for (url, origin, host, prefix) in [
+            ("http://10.89.0.1:4570", "http://10.89.0.1:4570", "10.89.0.1:4570", ""),
+            (
+                "https://braket.us-east-1.api.aws/",
+                "https://braket.us-east-1.api.aws",
+                "braket.us-east-1.api.aws",
+                "",
+            ),
+            (
+                "https://gate.example:443/aws/braket/",
+                "https://gate.example",
+                "gate.example",
+                "/aws/braket",
+            ),
+            ("http://[::1]:80", "http://[::1]", "[::1]", ""),
+        ] {
+            let target = Upstream::Url(Endpoint::parse(url).unwrap()).target("eu-north-1");
+            assert_eq!(
+                (&*target.origin, &*target.host, &*target.prefix),
+                (origin, host, prefix),
+                "{url}"
+            );
+        }
+        assert_eq!(
+            Upstream::Regional.target("eu-north-1").origin,
+            "https://braket.eu-north-1.amazonaws.com"
+        );
+    }
+
+    #[test]
+    fn endpoints_that_cannot_be_used_are_named_without_their_password() {
+        for url in ["", "braket", "ftp://a/b", "http://a?b=c", "https://user:hunter2@a/"] {
+            let error = Endpoint::parse(url).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+            assert!(error.contains("https://host"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The decision after each attempt: pass the answer on, try again, or give up.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::operation::Repeat;
+
+/// What came of one attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// The vendor (or something before it) answered, with its wish to be left alone for a while.
+    Answered(StatusCode, Option<Duration>),
+    /// No connection: not a byte of the request has left.
+    NotSent,
+    /// The request may have arrived; its answer did not.
+    Lost,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Give the answer to the program as it is.
+    PassOn,
+    /// Send the same request again after this time.
+    Again(Duration),
+    /// Tell the program in Braket's form that the vendor is away.
+    GiveUp,
+    /// Close the connection without a status: what the program would have seen itself.
+    HangUp,
+}
+
+/// Decides about one attempt.
+///
+/// `token`: the request carries a `clientToken`. `pause`: the next step of the back-off.
+/// `left`: how long the request may still be held.
+#[must_use]
+pub(crate) fn next(
+    seen: Seen,
+    repeat: Repeat,
+    token: bool,
+    pause: Duration,
+    left: Duration,
+) -> Next {
+    let repeatable = repeat == Repeat::Freely || token;
+    match seen {
+        Seen::Answered(status, wish) => {
+            let pause = wish.map_or(pause, |wish| wish.max(pause));
+            // A creation that was answered goes back with its answer: the program's own client
+            // knows best what to do with it.
+            if repeat == Repeat::Freely && is_away(status) && pause < left {
+                Next::Again(pause)
+            } else {
+                Next::PassOn
+            }
+        }
+        Seen::NotSent if pause < left => Next::Again(pause),
+        Seen::NotSent => Next::GiveUp,
+        Seen::Lost if !repeatable => Next::HangUp,
+        Seen::Lost if pause < left => Next::Again(pause),
+        Seen::Lost => Next::GiveUp,
+    }
+}
+
+/// Whether the status says that the service itself could not be asked.
+#[must_use]
+pub(crate) fn is_away(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_millis(100);
+    const LEFT: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn table() {
+        use Next::{Again, GiveUp, HangUp, PassOn};
+        use Repeat::{Freely, WithToken};
+        let answered = |code| Seen::Answered(StatusCode::from_u16(code).unwrap(), None);
+        let wait = |code, s| {
+            Seen::Answered(StatusCode::from_u16(code).unwrap(), Some(Duration::from_secs(s)))
+        };
+        for (name, seen, repeat, token, left, expected) in [
+            ("good", answered(200), Freely, false, LEFT, PassOn),
+            ("throttled", answered(429), Freely, false, LEFT, PassOn),
+            ("broken", answered(500), Freely, false, LEFT, PassOn),
+            ("away", answered(503), Freely, false, LEFT, Again(PAUSE)),
+            ("gateway", answered(502), Freely, false, LEFT, Again(PAUSE)),
+            ("away, wishes 3 s", wait(503, 3), Freely, false, LEFT, Again(Duration::from_secs(3))),
+            ("away, wishes too much", wait(503, 60), Freely, false, LEFT, PassOn),
+            ("away, no time left", answered(504), Freely, false, PAUSE, PassOn),
+            ("submission, away", answered(503), WithToken, true, LEFT, PassOn),
+            ("no connection", Seen::NotSent, Freely, false, LEFT, Again(PAUSE)),
+            ("submission, no connection", Seen::NotSent, WithToken, false, LEFT, Again(PAUSE)),
+            ("no connection for long", Seen::NotSent, WithToken, true, Duration::ZERO, GiveUp),
+            ("lost", Seen::Lost, Freely, false, LEFT, Again(PAUSE)),
+            ("submission lost, token", Seen::Lost, WithToken, true, LEFT, Again(PAUSE)),
+            ("submission lost, no token", Seen::Lost, WithToken, false, LEFT, HangUp),
+            ("submission lost for long", Seen::Lost, WithToken, true, PAUSE, GiveUp),
+        ] {
+            assert_eq!(next(seen, repeat, token, PAUSE, left), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What the sidecar needs of the program's container to speak for the same account: the
+//! credentials, wherever they are, and the endpoints that the program had before the tap.
+
+use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, PodSpec, Volume, VolumeMount};
+use sluice_shared::names;
+
+use super::{env, tap};
+
+/// Variables that are copied because their names say so, besides the prefixes below.
+const COPIED: [&str; 13] = [
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HOME",
+];
+/// Variables that are copied by prefix: credentials, region, profile, CA of the AWS SDKs.
+const COPIED_PREFIXES: [&str; 2] = ["AWS_", "AMZN_BRAKET_"];
+/// The folder of the AWS configuration in a home directory.
+const AWS_FOLDER: &str = ".aws";
+
+/// What is copied.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Copied {
+    /// Environment, in the user's order, then the endpoints under `SLUICE_UPSTREAM_`.
+    pub env: Vec<EnvVar>,
+    /// Sources of environment: as they are, and again under `SLUICE_UPSTREAM_`.
+    pub env_from: Vec<EnvFromSource>,
+    /// Mounts of credentials, read-only.
+    pub mounts: Vec<VolumeMount>,
+}
+
+/// What the sidecar gets from the program's container.
+#[must_use]
+pub fn of(container: &Container, spec: &PodSpec) -> Copied {
+    let entries = container.env.as_deref().unwrap_or_default();
+    let mounts = mounts(container, spec.volumes.as_deref().unwrap_or_default());
+    let upstream = upstream(entries);
+    let mut copied = selected(entries, &upstream, &mounts);
+    if env::get(&copied, "HOME").is_none() {
+        copied.extend(home(&mounts).map(|home| env::value("HOME", home)));
+    }
+    copied.extend(upstream);
+    Copied { env: copied, env_from: sources(container), mounts }
+}
+
+/// The endpoints that the program had, under our names. Our own is not one of them.
+fn upstream(entries: &[EnvVar]) -> Vec<EnvVar> {
+    tap::UPSTREAMS
+        .into_iter()
+        .filter_map(|name| env::get(entries, name))
+        .filter(|e| e.value.as_deref() != Some(tap::url().as_str()))
+        .filter(|e| e.value_from.is_some() || e.value.as_ref().is_some_and(|v| !v.is_empty()))
+        .map(|e| EnvVar { name: format!("{}{}", names::ENV_UPSTREAM_PREFIX, e.name), ..e.clone() })
+        .collect()
+}
+
+/// The variables that are copied, and those that they refer to, in the user's order, because
+/// references look backwards only.
+fn selected(entries: &[EnvVar], upstream: &[EnvVar], mounts: &[VolumeMount]) -> Vec<EnvVar> {
+    let by_name = |name: &str| {
+        (COPIED.contains(&name) || COPIED_PREFIXES.iter().any(|p| name.starts_with(p)))
+            && !tap::UPSTREAMS.contains(&name)
+    };
+    let mut wanted: Vec<&str> =
+        entries.iter().map(|e| e.name.as_str()).filter(|n| by_name(n)).collect();
+    let texts = upstream.iter().filter_map(|e| e.value.as_deref());
+    let paths = mounts.iter().filter_map(|m| m.sub_path_expr.as_deref());
+    let mut open: Vec<&str> = texts.chain(paths).flat_map(env::references).collect();
+    open.extend(wanted.iter().flat_map(|name| referred(entries, name)));
+    while let Some(name) = open.pop() {
+        if wanted.contains(&name) || is_ours(name) || env::get(entries, name).is_none() {
+            continue;
+        }
+        wanted.push(name);
+        open.extend(referred(entries, name));
+    }
+    entries.iter().filter(|e| wanted.contains(&e.name.as_str())).cloned().collect()
+}
+
+/// The names that the values of a variable refer to.
+fn referred<'a>(entries: &'a [EnvVar], name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    let name = name.to_owned();
+    entries
+        .iter()
+        .filter(move |e| e.name == name)
+        .filter_map(|e| e.value.as_deref())
+        .flat_map(env::references)
+}
+
+/// Whether a name is ours or the tap's and must not reach the sidecar as the user's.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("SLUICE_")
+        || [names::ENV_BRAKET_ENDPOINT, names::ENV_AWS_ENDPOINT_URL_BRAKET].contains(&name)
+}
+
+/// An endpoint in an `envFrom` reaches the sidecar under our prefix, as it cannot be seen here.
+fn sources(container: &Container) -> Vec<EnvFromSource> {
+    let plain: Vec<EnvFromSource> = container.env_from.iter().flatten().cloned().collect();
+    let prefixed = plain.iter().map(|source| EnvFromSource {
+        prefix: Some(format!(
+            "{}{}",
+            names::ENV_UPSTREAM_PREFIX,
+            source.prefix.as_deref().unwrap_or_default()
+        )),
+        ..source.clone()
+    });
+    plain.iter().cloned().chain(prefixed).collect()
+}
+
+fn mounts(container: &Container, volumes: &[Volume]) -> Vec<VolumeMount> {
+    container
+        .volume_mounts
+        .iter()
+        .flatten()
+        .filter(|m| m.mount_path.trim_end_matches('/') != names::TOKEN_MOUNT)
+        .filter(|m| {
+            home_of(&m.mount_path).is_some()
+                || volumes.iter().any(|v| v.name == m.name && holds_secrets(v))
+        })
+        .map(|m| VolumeMount { read_only: Some(true), mount_propagation: None, ..m.clone() })
+        .collect()
+}
+
+fn holds_secrets(volume: &Volume) -> bool {
+    volume.secret.is_some()
+        || volume.projected.is_some()
+        || volume.config_map.is_some()
+        || volume.csi.is_some()
+}
+
+fn home(mounts: &[VolumeMount]) -> Option<&str> {
+    mounts.iter().find_map(|m| home_of(&m.mount_path))
+}
+
+/// The home directory of a mount at, or in, its `.aws` folder.
+fn home_of(path: &str) -> Option<&str> {
+    let (home, rest) = path.rsplit_once(&format!("/{AWS_FOLDER}"))?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(if home.is_empty() { "/" } else { home })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mk(container: serde_json::Value) -> (Container, PodSpec) {
+        let container: Container = serde_json::from_value(container).unwrap();
+        let spec = serde_json::from_value(json!({
+            "containers": [],
+            "volumes": [
+                {"name": "secret", "secret": {"secretName": "s"}},
+                {"name": "scratch", "emptyDir": {}},
+                {"name": "token", "projected": {"sources": []}},
+            ],
+        }))
+        .unwrap();
+        (container, spec)
+    }
+
+    fn names_of(copied: &Copied) -> Vec<&str> {
+        copied.env.iter().map(|e| e.name.as_str()).collect()
+    }
+
+    #[test]
+    fn credentials_come_in_the_users_order_with_what_they_refer_to() {
+        let (container, spec) = mk(json!({"name": "c", "env": [
+            {"name": "OTHER", "value": "x"},
+            {"name": "TENANT", "value": "t"},
+            {"name": "AWS_PROFILE", "value": "$(TENANT)-quantum"},
+            {"name": "AWS_ENDPOINT_URL_STS", "value": "http://sts"},
+            {"name": "AWS_ENDPOINT_URL_BRAKET", "value": "http://$(EDGE)/braket"},
+            {"name": "EDGE", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "edge"}}},
+            {"name": "https_proxy", "value": "http://proxy"},
+        ]}));
+        let copied = of(&container, &spec);
+        assert_eq!(
+            names_of(&copied),
+            [
+                "TENANT",
+                "AWS_PROFILE",
+                "AWS_ENDPOINT_URL_STS",
+                "EDGE",
+                "https_proxy",
+                "SLUICE_UPSTREAM_AWS_ENDPOINT_URL_BRAKET"
+            ]
+        );
+    }
+
+    #[test]
+    fn our_own_endpoint_is_nobodys_upstream() {
+        let (container, spec) = mk(json!({"name": "c", "env": [
+            {"name": "AWS_ENDPOINT_URL_BRAKET", "value": tap::url()},
+            {"name": "BRAKET_ENDPOINT", "value": tap::url()},
+        ]}));
+        assert_eq!(of(&container, &spec), Copied::default());
+    }
+
+    #[test]
+    fn mounts_of_credentials_are_copied_and_the_pods_own_token_is_not() {
+        let (container, spec) = mk(json!({"name": "c", "volumeMounts": [
+            {"name": "secret", "mountPath": "/etc/aws"},
+            {"name": "scratch", "mountPath": "/scratch"},
+            {"name": "scratch", "mountPath": "/home/user/.aws"},
+            {"name": "token", "mountPath": "/var/run/secrets/eks.amazonaws.com/serviceaccount"},
+            {"name": "token", "mountPath": names::TOKEN_MOUNT},
+        ]}));
+        let copied = of(&container, &spec);
+        let paths: Vec<_> = copied.mounts.iter().map(|m| m.mount_path.as_str()).collect();
+        assert_eq!(
+            paths,
+            ["/etc/aws", "/home/user/.aws", "/var/run/secrets/eks.amazonaws.com/serviceaccount"]
+        );
+        assert!(copied.mounts.iter().all(|m| m.read_only == Some(true)));
+        assert_eq!(env::literal(&copied.env, "HOME"), Some("/home/user"));
+    }
+
+    #[test]
+    fn homes() {
+        for (path, expected) in [
+            ("/root/.aws", Some("/root")),
+            ("/root/.aws/credentials", Some("/root")),
+            ("/.aws", Some("/")),
+            ("/root/.awsome", None),
+            ("/etc", None),
+        ] {
+            assert_eq!(home_of(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn sources_come_twice() {
+        let (container, spec) = mk(json!({"name": "c", "envFrom": [
+            {"secretRef": {"name": "aws", "optional": true}},
+            {"prefix": "P_", "configMapRef": {"name": "m"}},
+        ]}));
+        let prefixes: Vec<_> =
+            of(&container, &spec).env_from.iter().map(|s| s.prefix.clone()).collect();
+        assert_eq!(
+            prefixes,
+            [
+                None,
+                Some("P_".to_owned()),
+                Some("SLUICE_UPSTREAM_".to_owned()),
+                Some("SLUICE_UPSTREAM_P_".to_owned())
+            ]
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! What is accepted and still worth a word. The API server hands these lines to the user.
+
+use std::fmt;
+
+use sluice_shared::names;
+
+use crate::shape::tap::Obstacle;
+
+/// Something worth a word. Lines stay short: clients cut at about 120 characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    /// Nobody said how the pods work together.
+    DefaultShared {
+        /// Pods at the same time.
+        size: u32,
+    },
+    /// The Job was given completion indexes.
+    Indexed,
+    /// Many consumers would poll for one result.
+    ManyConsumers(u32),
+    /// The deadline counts while the Job waits at the vendor.
+    Deadline(i64),
+    /// The Job ends when some indexes have succeeded.
+    SuccessPolicy,
+    /// Pods run one after the other, so each submits.
+    OneAtATime,
+    /// An annotation under our prefix that means nothing.
+    UnknownAnnotation(String),
+    /// A scheduler that has to know gates.
+    Scheduler(String),
+    /// The program cannot be tapped.
+    NotTapped(Obstacle),
+    /// A pod without a Job has nobody to share with.
+    BareShared,
+    /// A variable of ours was set by the user.
+    RoleReplaced {
+        /// The container.
+        container: String,
+        /// What the user had set.
+        value: String,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DefaultShared { size } => write!(
+                f,
+                "index 0 submits, {} pods wait for its task; annotation {}: \"independent\" lets \
+                 each submit, \"shared\" confirms this",
+                size.saturating_sub(1),
+                names::COORDINATION
+            ),
+            Self::Indexed => {
+                f.write_str("completionMode is set to Indexed: index 0 is the pod that submits")
+            }
+            Self::ManyConsumers(n) => write!(
+                f,
+                "{n} consumers that poll for one result exceed the vendor's quota: release is set \
+                 to \"completed\""
+            ),
+            Self::Deadline(seconds) => write!(
+                f,
+                "activeDeadlineSeconds {seconds} counts while the task waits in the vendor's \
+                 queue, often for hours"
+            ),
+            Self::SuccessPolicy => f.write_str(
+                "successPolicy ends the Job before all pods are done: consumers may be cut off",
+            ),
+            Self::OneAtATime => f.write_str(
+                "parallelism is 1: pods run one after the other, none waits, each submits for itself",
+            ),
+            Self::UnknownAnnotation(key) => {
+                write!(f, "annotation {key} means nothing to this version of Sluice; check its spelling")
+            }
+            Self::Scheduler(name) => write!(
+                f,
+                "scheduler {name:?} must respect scheduling gates and does not know our pod groups"
+            ),
+            Self::NotTapped(why) => write!(f, "the program is not followed by itself: {why}"),
+            Self::BareShared => f.write_str(
+                "a pod without a Job has nobody to share a task with and is treated as independent",
+            ),
+            Self::RoleReplaced { container, value } => write!(
+                f,
+                "container {container:?} sets {} to {value:?}; Sluice decides the role and replaces it",
+                names::ENV_ROLE
+            ),
+        }
+    }
+}

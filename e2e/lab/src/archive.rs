@@ -43,7 +43,7 @@ pub struct Image {
 ///
 /// # Errors
 /// If a file cannot be read, a library is missing, or the archive cannot be written.
-pub fn save(image: &Image, to: &Path) -> Result<()> {
+pub(crate) fn save(image: &Image, to: &Path) -> Result<()> {
     let layer = layer(image)?;
     let digest = hex(&Sha256::digest(&layer));
     let config = json!({

@@ -16,7 +16,6 @@ use crate::{
     layout::Layout,
     network::{CNI_NAME, NODE_ADDRESS, NODE_LINK, POD_BRIDGE, POD_NETWORK, RULES, listeners},
     prerequisites::find,
-    settings::CGROUP,
 };
 
 /// Kernel settings that kubelet, kube-proxy and the CNI plugins change.
@@ -156,7 +155,8 @@ pub(crate) fn takes_overlay(folder: &Path) -> bool {
 /// # Errors
 /// If mounts, interfaces or files cannot be removed.
 pub(crate) fn clear(layout: &Layout) -> Result<()> {
-    remove_shim_sockets(layout);
+    let tasks = left_tasks(layout);
+    remove_shim_sockets(&tasks);
     for target in mounts_below(&read(Path::new("/proc/self/mountinfo"))?, layout.root()) {
         unmount(&target, UnmountFlags::DETACH)
             .map_err(|e| Error::io(format!("unmount {}", target.display()))(e.into()))?;
@@ -167,7 +167,8 @@ pub(crate) fn clear(layout: &Layout) -> Result<()> {
         let _ = run(tool("nft").args(["delete", "table"]).args(table.split(' ')));
     }
     remove_cni_results();
-    remove_cgroups();
+    let name = |path: &PathBuf| path.file_name()?.to_str().map(str::to_owned);
+    remove_cgroups(&tasks.iter().filter_map(name).collect::<Vec<_>>());
     remove_log_links(layout);
     restore_kernel_settings(layout);
     clear_files(layout)
@@ -214,10 +215,14 @@ fn links_to_remove(listed: &str) -> Vec<String> {
     found
 }
 
+/// The folders of the containers whose shims could not clean up themselves.
+fn left_tasks(layout: &Layout) -> Vec<PathBuf> {
+    folder(&layout.containerd().join("state/io.containerd.runtime.v2.task/k8s.io"))
+}
+
 /// The sockets of shims lie at a fixed place; each shim's folder names its own.
-fn remove_shim_sockets(layout: &Layout) {
-    let tasks = layout.containerd().join("state/io.containerd.runtime.v2.task/k8s.io");
-    for task in folder(&tasks) {
+fn remove_shim_sockets(tasks: &[PathBuf]) {
+    for task in tasks {
         if let Ok(address) = std::fs::read_to_string(task.join("address"))
             && let Some(socket) = address.trim().strip_prefix("unix://")
         {
@@ -245,12 +250,17 @@ fn remove_cni_results() {
     }
 }
 
-fn remove_cgroups() {
+/// containerd puts containers below a fixed cgroup, each under its id.
+fn remove_cgroups(containers: &[String]) {
     let base = Path::new("/sys/fs/cgroup");
-    let mut roots = vec![base.join(CGROUP)];
-    roots.extend(folder(base).into_iter().map(|controller| controller.join(CGROUP)));
-    for root in roots {
-        remove_cgroup(&root);
+    // Controllers have a folder each in version 1 of cgroups.
+    for root in std::iter::once(base.to_owned()).chain(folder(base)) {
+        let parent = root.join("k8s.io");
+        for container in containers {
+            remove_cgroup(&parent.join(container));
+        }
+        // Only if it is empty: another containerd may use it.
+        let _ = std::fs::remove_dir(parent);
     }
 }
 

@@ -2,6 +2,10 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -24,7 +28,7 @@ use crate::{
     host, images,
     layout::Layout,
     network::{NODE_ADDRESS, NODE_NAME},
-    owner::{Owner, Turn, is_running},
+    owner::{Owner, Turn, is_running, processes},
     prerequisites::{self, Need},
     process::{self, Identity},
     programs::{self, Programs},
@@ -46,13 +50,23 @@ pub struct Options {
     pub features: Vec<String>,
     /// Nodes without machines, played by kwok.
     pub fake_nodes: u32,
-    /// Stays up after this process has ended. Else a later `up` may clear it away then.
+    /// Stays up after this process has ended. Else it is stopped when the last clone of the
+    /// [`Lab`] goes, and if the process is killed before, by the next `up`.
     pub detached: bool,
+    /// How long to wait for another cluster of this machine to go; not at all by default.
+    pub patience: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { dir: None, release: &V1_36, features: Vec::new(), fake_nodes: 0, detached: false }
+        Self {
+            dir: None,
+            release: &V1_36,
+            features: Vec::new(),
+            fake_nodes: 0,
+            detached: false,
+            patience: Duration::ZERO,
+        }
     }
 }
 
@@ -64,6 +78,26 @@ pub struct Lab {
     release: &'static Release,
     wishes: Wishes,
     client: Client,
+    /// Stops the cluster when the last clone goes, unless that was done or is not our task.
+    keeper: Option<Arc<Keeper>>,
+}
+
+#[derive(Debug)]
+struct Keeper {
+    layout: Layout,
+    stopped: AtomicBool,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if self.stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        eprintln!("stopping the cluster; its logs are kept in {}", self.layout.logs().display());
+        if let Err(error) = Turn::take().and_then(|_turn| sweep(&self.layout)) {
+            eprintln!("the cluster could not be stopped: {}", error.chain());
+        }
+    }
 }
 
 impl std::fmt::Debug for Lab {
@@ -94,15 +128,11 @@ impl Lab {
         .await?;
         let wishes =
             Wishes { version: release.version.to_owned(), features: options.features.clone() };
-        let turn = blocking(Turn::take).await?;
-        let place = layout.clone();
-        let wished = wishes.clone();
-        let step = Step::begin("preparing the machine", false);
-        blocking(move || prepare(&place, &wished)).await?;
-        step.done();
+        let turn = take_machine(&layout, &wishes, options.patience).await?;
         let started = async {
             let client = boot(&layout, &programs, release, &wishes).await?;
-            let lab = Self { layout: layout.clone(), programs, release, wishes, client };
+            let lab =
+                Self { layout: layout.clone(), programs, release, wishes, client, keeper: None };
             if options.fake_nodes > 0 {
                 lab.add_fake_nodes(options.fake_nodes).await?;
             }
@@ -110,9 +140,11 @@ impl Lab {
         }
         .await;
         match started {
-            Ok(lab) => {
+            Ok(mut lab) => {
                 if options.detached {
                     Owner { dir: layout.root().to_owned(), holder: None }.record()?;
+                } else {
+                    lab.keeper = Some(Arc::new(Keeper { layout, stopped: AtomicBool::new(false) }));
                 }
                 drop(turn);
                 Ok(lab)
@@ -148,7 +180,7 @@ impl Lab {
         })?;
         let programs = blocking(move || programs::build(release)).await?;
         let client = client(&layout.kubeconfig()).await?;
-        Ok(Self { layout, programs, release, wishes, client })
+        Ok(Self { layout, programs, release, wishes, client, keeper: None })
     }
 
     /// Attaches to the cluster of the state directory if one runs, else starts one.
@@ -167,6 +199,9 @@ impl Lab {
     /// # Errors
     /// If something cannot be stopped or removed.
     pub async fn down(self) -> Result<()> {
+        if let Some(keeper) = &self.keeper {
+            keeper.stopped.store(true, Ordering::Relaxed);
+        }
         down_from(&self.layout).await
     }
 
@@ -337,17 +372,53 @@ pub fn status(dir: Option<&Path>) -> Result<Vec<(&'static str, Option<Identity>)
     Ok(ALL.map(|component| (component.name(), of(component))).into())
 }
 
-/// Clears what is stale, takes the machine, and writes all files of a new cluster.
-fn prepare(layout: &Layout, wishes: &Wishes) -> Result<()> {
-    if let Some(owner) = Owner::recorded() {
-        if owner.in_use() {
-            let dir = owner.dir.display();
+/// Takes the machine and prepares it, once no other cluster has it.
+async fn take_machine(layout: &Layout, wishes: &Wishes, patience: Duration) -> Result<Turn> {
+    let begun = std::time::Instant::now();
+    let mut waiting: Option<Step> = None;
+    loop {
+        let turn = blocking(Turn::take).await?;
+        let (place, wished) = (layout.clone(), wishes.clone());
+        let prepared = blocking(move || {
+            let free = clear_stale()?;
+            if free.is_none() {
+                prepare(&place, &wished)?;
+            }
+            Ok(free)
+        })
+        .await?;
+        let Some(dir) = prepared else {
+            if let Some(step) = waiting {
+                step.done();
+            }
+            return Ok(turn);
+        };
+        let dir = dir.display();
+        if begun.elapsed() >= patience {
             return Err(Error::Occupied(format!(
                 "a cluster runs already, from {dir}, and there can be one at a time: stop it with `lab down --dir {dir}`"
             )));
         }
-        sweep(&Layout::of(Some(&owner.dir))?)?;
+        drop(turn);
+        waiting.get_or_insert_with(|| {
+            Step::begin(format!("waiting for the cluster of {dir} to go"), true)
+        });
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// Clears away a cluster that nobody uses any more. Returns the directory of one that is in use.
+fn clear_stale() -> Result<Option<PathBuf>> {
+    let Some(owner) = Owner::recorded() else { return Ok(None) };
+    if owner.in_use() {
+        return Ok(Some(owner.dir));
+    }
+    sweep(&Layout::of(Some(&owner.dir))?)?;
+    Ok(None)
+}
+
+/// Writes all files of a new cluster, takes the machine and makes the networks.
+fn prepare(layout: &Layout, wishes: &Wishes) -> Result<()> {
     sweep(layout)?;
     make_dir(layout.root())?;
     host::fresh_logs(layout)?;
@@ -432,7 +503,7 @@ fn sweep(layout: &Layout) -> Result<()> {
                 container.kill()?;
             }
         }
-        if let Some(identity) = process::recall(&layout.pid(component.name())) {
+        for identity in processes(layout, component) {
             identity.stop(grace(component))?;
         }
     }

@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    components::ALL,
+    components::{ALL, Component},
     error::{Error, Result, make_dir, read, write},
     layout::Layout,
     process::{self, Identity},
@@ -55,9 +55,16 @@ impl Owner {
 
 /// Does any component of the cluster run?
 pub(crate) fn is_running(layout: &Layout) -> bool {
-    ALL.iter()
-        .filter_map(|component| process::recall(&layout.pid(component.name())))
-        .any(|identity| identity.is_alive())
+    ALL.into_iter().any(|component| !processes(layout, component).is_empty())
+}
+
+/// The living processes of a component: the one that is remembered, and any that was started
+/// from this state directory and forgotten, say because somebody emptied the directory.
+pub(crate) fn processes(layout: &Layout, component: Component) -> Vec<Identity> {
+    let remembered = process::recall(&layout.pid(component.name())).filter(Identity::is_alive);
+    let mut all = process::running_from(layout.root(), component.name());
+    all.retain(|identity| remembered.as_ref() != Some(identity) && identity.is_alive());
+    remembered.into_iter().chain(all).collect()
 }
 
 /// Held while a cluster is started or stopped, by one process of the machine.

@@ -14,15 +14,15 @@ use crate::{
 
 /// A program and the Debian package that brings it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tool {
+pub(crate) struct Tool {
     /// A name to look up in PATH, or a path.
-    pub program: &'static str,
+    pub(crate) program: &'static str,
     /// The Debian package.
-    pub package: &'static str,
+    pub(crate) package: &'static str,
 }
 
 /// What the cluster needs from the distribution.
-pub const TOOLS: &[Tool] = &[
+pub(crate) const TOOLS: &[Tool] = &[
     Tool { program: "containerd", package: "containerd" },
     Tool { program: "ctr", package: "containerd" },
     Tool { program: "containerd-shim-runc-v2", package: "containerd" },
@@ -46,35 +46,35 @@ const PYTHON: (u32, u32) = (3, 11);
 
 /// What was found on the machine.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Is this Linux?
-    pub linux: bool,
+    pub(crate) linux: bool,
     /// Is this user root?
-    pub root: bool,
+    pub(crate) root: bool,
     /// Version of Go, if it is there.
-    pub go: Option<(u32, u32)>,
+    pub(crate) go: Option<(u32, u32)>,
     /// Version of cargo, if it is there.
-    pub rust: Option<(u32, u32)>,
+    pub(crate) rust: Option<(u32, u32)>,
     /// Version of Python, if it is there.
-    pub python: Option<(u32, u32)>,
+    pub(crate) python: Option<(u32, u32)>,
     /// Can Python make virtual environments with pip?
-    pub venv: bool,
+    pub(crate) venv: bool,
     /// The programs of [`TOOLS`] that are there.
-    pub programs: BTreeSet<&'static str>,
+    pub(crate) programs: BTreeSet<&'static str>,
 }
 
 /// What is missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Missing {
+pub(crate) struct Missing {
     /// Debian packages that bring missing programs.
-    pub packages: BTreeSet<&'static str>,
+    pub(crate) packages: BTreeSet<&'static str>,
     /// What a person has to do, one sentence each.
-    pub advice: Vec<String>,
+    pub(crate) advice: Vec<String>,
 }
 
 /// Which part of the work is to be done; each needs something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
+pub(crate) enum Need {
     /// Building and running the cluster.
     Cluster,
     /// Building the Python environment only.
@@ -83,7 +83,7 @@ pub enum Need {
 
 /// Compares what is there with what is needed.
 #[must_use]
-pub fn missing(facts: &Facts, need: Need) -> Missing {
+pub(crate) fn missing(facts: &Facts, need: Need) -> Missing {
     let mut missing = Missing::default();
     let advice = &mut missing.advice;
     if need == Need::Python {
@@ -138,7 +138,7 @@ fn python(facts: &Facts, advice: &mut Vec<String>) {
 
 /// Everything that is missing in one text; nothing if nothing is.
 #[must_use]
-pub fn message(missing: &Missing) -> Option<String> {
+pub(crate) fn message(missing: &Missing) -> Option<String> {
     let mut lines = missing.advice.clone();
     if !missing.packages.is_empty() {
         let names: Vec<_> = missing.packages.iter().copied().collect();
@@ -157,7 +157,7 @@ pub fn message(missing: &Missing) -> Option<String> {
 ///
 /// # Errors
 /// One message that names everything that is missing, and what to do.
-pub fn ensure(need: Need) -> Result<()> {
+pub(crate) fn ensure(need: Need) -> Result<()> {
     let mut facts = gather();
     let lacking = missing(&facts, need);
     if !lacking.packages.is_empty() && facts.root && find("apt-get").is_some() {

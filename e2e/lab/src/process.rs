@@ -198,6 +198,21 @@ fn all() -> Vec<(i32, i32, String)> {
         .collect()
 }
 
+/// The processes of a program that were given a path below `folder`.
+pub(crate) fn running_from(folder: &Path, program: &str) -> Vec<Identity> {
+    let mark = format!("{}/", folder.display());
+    all()
+        .into_iter()
+        .filter(|(_, _, line)| is_program(line, program) && line.contains(&mark))
+        .filter_map(|(pid, _, _)| Identity::of(pid))
+        .collect()
+}
+
+fn is_program(line: &str, program: &str) -> bool {
+    let first = line.split(' ').next().unwrap_or_default();
+    first.rsplit('/').next() == Some(program)
+}
+
 /// The shims of a containerd and every process below them, the deepest first.
 pub(crate) fn containers_of(socket: &Path) -> Vec<Identity> {
     let mark = format!("-address {} ", socket.display());
@@ -293,6 +308,14 @@ mod tests {
         }
         stubborn.stop(Duration::from_millis(200)).expect("killed");
         assert!(!stubborn.is_alive());
+    }
+
+    #[test]
+    fn a_program_is_known_by_its_file_name() {
+        assert!(is_program("/cache/bin/etcd --data-dir=/lab/etcd", "etcd"));
+        assert!(is_program("kwok", "kwok"));
+        assert!(!is_program("vim /lab/etcd", "etcd"));
+        assert!(!is_program("/bin/etcdctl", "etcd"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// A step that is being done. Dropped without [`Step::done`], it is shown as failed.
 #[derive(Debug)]
-pub struct Step {
+pub(crate) struct Step {
     what: String,
     began: Instant,
     bar: Option<ProgressBar>,
@@ -20,7 +20,7 @@ impl Step {
     /// Begins a step. On a terminal the line moves; else one line is printed at the end, and for
     /// steps that are `long` one at the beginning too.
     #[must_use]
-    pub fn begin(what: impl Into<String>, long: bool) -> Self {
+    pub(crate) fn begin(what: impl Into<String>, long: bool) -> Self {
         let what = what.into();
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
@@ -39,13 +39,8 @@ impl Step {
     }
 
     /// The step succeeded.
-    pub fn done(mut self) {
+    pub(crate) fn done(mut self) {
         self.end("✓", "");
-    }
-
-    /// The step succeeded, and `note` says how.
-    pub fn done_with(mut self, note: &str) {
-        self.end("✓", &format!(" {note}"));
     }
 
     fn end(&mut self, mark: &str, note: &str) {
@@ -67,7 +62,7 @@ impl Drop for Step {
 
 /// A time as people read it: `0.4 s`, `12 s`, `4 min 10 s`.
 #[must_use]
-pub fn elapsed(time: Duration) -> String {
+pub(crate) fn elapsed(time: Duration) -> String {
     match time.as_secs() {
         0..10 => format!("{:.1} s", time.as_secs_f64()),
         secs @ 10..60 => format!("{secs} s"),

@@ -9,8 +9,6 @@ use crate::{
 
 /// The image of the process that holds a pod's namespaces.
 pub const PAUSE_IMAGE: &str = "sluice.local/pause:lab";
-/// Below this cgroup are all containers of the lab.
-pub(crate) const CGROUP: &str = "sluice-lab";
 
 /// The kubelet's configuration.
 #[must_use]
@@ -39,7 +37,6 @@ pub(crate) fn kubelet(layout: &Layout) -> Value {
         "failCgroupV1": false,
         "failSwapOn": false,
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": format!("/{CGROUP}"),
         "cgroupsPerQOS": false,
         "enforceNodeAllocatable": [],
         // The host's own packet rules stay as they are.

@@ -12,6 +12,7 @@ answers, sys.stdout = sys.stdout, sys.stderr
 
 from braket.default_simulator import DensityMatrixSimulator, StateVectorSimulator  # noqa: E402
 from braket.ir.openqasm import Program  # noqa: E402
+from pydantic.v1.json import pydantic_encoder  # noqa: E402
 
 SIMULATORS = {"dm1": DensityMatrixSimulator}
 
@@ -27,9 +28,19 @@ def compute(job):
     result.taskMetadata.id = job["task"]
     result.taskMetadata.deviceId = job["device"]
     # The simulator leaves bits as text, the vendor sends numbers.
-    if result.measurements:
-        result.measurements = [[int(bit) for bit in shot] for shot in result.measurements]
-    return result.json()
+    bits = [[int(bit) for bit in shot] for shot in result.measurements or []]
+    # Without shots there are no measurements, and an empty list is not in the schema.
+    result.measurements = bits or None
+    return result.json(encoder=plain)
+
+
+def plain(value):
+    """Numbers that JSON does not know, in the form of the vendor: a complex one is a pair."""
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return pydantic_encoder(value)
 
 
 def answer(line):

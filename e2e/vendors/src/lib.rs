@@ -26,6 +26,8 @@
 //!   not parse becomes `FAILED` when its turn comes.
 //! * A task of another account is `AccessDeniedException`, one of another region
 //!   `ResourceNotFoundException`.
+//! * A submission to a device that is not in the region is a `ValidationException`: the model
+//!   knows no `ResourceNotFoundException` there. `GetDevice` answers 404.
 //! * An output bucket that nobody made is taken to exist ([`Config::any_bucket`]).
 //!
 //! # The control API

@@ -18,7 +18,7 @@ use crate::error::{ApiError, Service};
 use crate::identity::{Principal, Principals};
 
 /// How far the clock of a caller may be off.
-const SKEW: Duration = Duration::from_secs(15 * 60);
+const SKEW: Duration = Duration::from_mins(15);
 
 /// The `Authorization` header, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]

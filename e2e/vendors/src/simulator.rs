@@ -19,9 +19,9 @@ use crate::braket::world::Job;
 /// The worker's source; run by `python -c`, so that the emulator stays one file.
 const SOURCE: &str = include_str!("../python/simulate.py");
 /// Imports on a busy machine take several seconds.
-const STARTING: Duration = Duration::from_secs(120);
+const STARTING: Duration = Duration::from_mins(2);
 /// The longest that one program may take.
-const COMPUTING: Duration = Duration::from_secs(600);
+const COMPUTING: Duration = Duration::from_mins(10);
 
 /// What the worker is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]

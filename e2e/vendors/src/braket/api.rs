@@ -256,7 +256,9 @@ fn create(
         }
         return Ok(task_arn(region, &principal.account, id));
     }
-    let device = known_device(world, &creation.device_arn, region)?;
+    // The vendor's model knows no ResourceNotFoundException here.
+    let device = known_device(world, &creation.device_arn, region)
+        .map_err(|error| ApiError::validation(error.message))?;
     match device.status {
         Status::Offline => {
             return Err(ApiError::new(

@@ -27,16 +27,16 @@ fn ask(
     world: &mut World,
     who: &Principal,
     region: &str,
-    operation: Operation,
+    operation: &Operation,
     body: &Value,
 ) -> Result<Value, ApiError> {
     let caller = Caller { principal: who, region, user_agent: "" };
     let bytes = serde_json::to_vec(body).unwrap();
-    perform(world, &operation, caller, &bytes, now()).map(|answer| answer.body)
+    perform(world, operation, caller, &bytes, now()).map(|answer| answer.body)
 }
 
 fn submit(world: &mut World, who: &Principal, body: &Value) -> Result<String, String> {
-    ask(world, who, "eu-north-1", Operation::CreateQuantumTask, body)
+    ask(world, who, "eu-north-1", &Operation::CreateQuantumTask, body)
         .map(|answer| answer["quantumTaskArn"].as_str().unwrap().to_owned())
         .map_err(|error| error.code)
 }
@@ -82,7 +82,7 @@ fn bad_submissions_are_refused_before_they_cost() {
     }
     let mut other = body("t", 5);
     other["deviceArn"] = json!("arn:aws:braket:us-east-1::device/qpu/ionq/Forte-1");
-    assert_eq!(submit(world, &alice(), &other).unwrap_err(), "ResourceNotFoundException");
+    assert_eq!(submit(world, &alice(), &other).unwrap_err(), "ValidationException");
     assert_eq!(world.tasks().count(), 0);
 }
 
@@ -102,7 +102,7 @@ fn tasks_are_seen_by_their_account_in_their_region() {
     let arn = submit(world, &alice, &body("t", 5)).unwrap();
     let mut get = |who: &Principal, region: &str| {
         let operation = Operation::GetQuantumTask(arn.clone(), true);
-        ask(world, who, region, operation, &json!({})).map_err(|error| error.code)
+        ask(world, who, region, &operation, &json!({})).map_err(|error| error.code)
     };
     let seen = get(&alice, "eu-north-1").unwrap();
     assert_eq!((&seen["status"], &seen["queueInfo"]["position"]), (&json!("CREATED"), &json!("5")));
@@ -114,11 +114,13 @@ fn tasks_are_seen_by_their_account_in_their_region() {
 #[test]
 fn far_positions_are_a_text() {
     let mut devices = catalogue();
-    devices.iter_mut().for_each(|device| device.ahead.normal = 2_000);
+    for device in &mut devices {
+        device.ahead.normal = 2_000;
+    }
     let (world, alice) = (&mut World::new(devices), alice());
     let arn = submit(world, &alice, &body("t", 5)).unwrap();
     let operation = Operation::GetQuantumTask(arn, true);
-    let seen = ask(world, &alice, "eu-north-1", operation, &json!({})).unwrap();
+    let seen = ask(world, &alice, "eu-north-1", &operation, &json!({})).unwrap();
     assert_eq!(seen["queueInfo"]["position"], ">2000");
 }
 
@@ -128,7 +130,7 @@ fn a_job_token_gives_priority() {
     let mut job = body("t", 5);
     job["jobToken"] = json!("token");
     let arn = submit(world, &alice, &job).unwrap();
-    let seen =
-        ask(world, &alice, "eu-north-1", Operation::GetQuantumTask(arn, true), &json!({})).unwrap();
+    let seen = ask(world, &alice, "eu-north-1", &Operation::GetQuantumTask(arn, true), &json!({}))
+        .unwrap();
     assert_eq!(seen["queueInfo"]["queuePriority"], "Priority");
 }

@@ -100,7 +100,7 @@ impl Device {
     }
 
     /// The answer of `GetDevice`. `waiting` gives the places of a lane, `openqasm` says whether
-    /// the caller's schemas are new enough for OpenQASM actions.
+    /// the caller's schemas are new enough for `OpenQASM` actions.
     #[must_use]
     pub fn details(&self, waiting: impl Fn(Lane) -> u64, openqasm: bool, now: Timestamp) -> Value {
         let mut answer = self.summary();
@@ -239,7 +239,7 @@ pub(crate) fn size_text(places: u64, bound: u64) -> String {
     if places > bound { format!(">{bound}") } else { places.to_string() }
 }
 
-/// Whether a `User-Agent` names schemas that know OpenQASM actions (1.8.0 or newer).
+/// Whether a `User-Agent` names schemas that know `OpenQASM` actions (1.8.0 or newer).
 #[must_use]
 pub fn knows_openqasm(user_agent: &str) -> bool {
     let Some(version) =

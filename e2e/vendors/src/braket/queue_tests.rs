@@ -160,7 +160,7 @@ proptest! {
     ) {
         let mode = if manual { Mode::Manual } else { Mode::Auto };
         let mut queue = Queue::new(
-            Pace { mode, capacity, places, ..pace() },
+            Pace { mode, places, capacity, ..pace() },
             Ahead { normal: ahead, priority: ahead / 2 },
         );
         let mut now = at(0);
@@ -182,7 +182,9 @@ proptest! {
                 }
                 Act::Ready => {
                     let running: Vec<_> = queue.running().map(str::to_owned).collect();
-                    running.iter().for_each(|id| queue.ready(id, now));
+                    for id in &running {
+                        queue.ready(id, now);
+                    }
                 }
                 Act::Remove(index) if !open.is_empty() => {
                     let (id, _) = open.swap_remove(index % open.len());

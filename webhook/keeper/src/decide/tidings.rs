@@ -1,0 +1,219 @@
+//! What is told to people as Events, from what is recorded.
+//!
+//! Tidings are read off the recorded state, never off an intention: whatever is told has
+//! happened. Each has a name of its own, so that a second look, a second keeper or a restart
+//! tells nothing twice; what happened long ago is not told again.
+
+use jiff::{SignedDuration, Timestamp};
+use sluice_shared::gang::{KeeperOrder, OrderReason, Task};
+use sluice_shared::names;
+use sluice_shared::task::{device_name, short_id};
+
+use super::order::task_of;
+use super::stall::{self, Stall};
+use super::Picture;
+
+/// How long after it happened something is still news.
+const NEWS: SignedDuration = SignedDuration::from_mins(10);
+
+/// The object that an Event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum About {
+    /// The Job, or the pod of a gang without a Job.
+    Owner,
+    /// The pod of the producer.
+    Producer,
+}
+
+/// One Event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tiding {
+    pub about: About,
+    /// `Warning` instead of `Normal`.
+    pub warning: bool,
+    /// One of the reasons in [`names`].
+    pub reason: &'static str,
+    /// What was done, in one word.
+    pub action: &'static str,
+    pub note: String,
+    /// Tells two tidings of one reason apart: a task, a pod, a time.
+    pub which: String,
+}
+
+/// The tidings of a gang.
+pub(crate) fn tidings(picture: &Picture) -> Vec<Tiding> {
+    let mut list = Vec::new();
+    let order = picture.gang.status.order.as_ref();
+    if let Some(order) = order.filter(|o| is_news(Some(o.at.0), picture.now)) {
+        list.extend(ordered(picture, order));
+    }
+    let opened = order.and_then(|o| Some((o, o.opened_at.as_ref()?.0)));
+    if let Some((order, at)) = opened.filter(|(_, at)| is_news(Some(*at), picture.now)) {
+        list.extend(gates_opened(picture, order, at));
+    }
+    for task in picture.vendor().iter().flat_map(|v| &v.tasks) {
+        list.extend(about_task(picture, task, opened.map(|(_, at)| at)));
+    }
+    list.extend(stall::reason(picture).and_then(stalled));
+    list
+}
+
+fn is_news(at: Option<Timestamp>, now: Timestamp) -> bool {
+    at.is_some_and(|at| now.duration_since(at) < NEWS)
+}
+
+/// The order itself, and what is odd about it.
+fn ordered(picture: &Picture, order: &KeeperOrder) -> Vec<Tiding> {
+    let which = format!("{}/{}", order.at.0, order.task_id);
+    let tiding = |warning, reason, note: String| Tiding {
+        about: About::Owner,
+        warning,
+        reason,
+        action: "Order",
+        note,
+        which: which.clone(),
+    };
+    let id = short_id(&order.task_id);
+    match order.reason {
+        OrderReason::PolicyMet => Vec::new(),
+        OrderReason::Person => {
+            let person = picture.gang.spec.release.clone().unwrap_or_default();
+            let why = if person.reason.is_empty() { String::new() } else { format!(": {}", person.reason) };
+            let by = if person.by.is_empty() { "a person" } else { &person.by };
+            vec![tiding(
+                false,
+                names::EVENT_RELEASED_BY_PERSON,
+                format!("{by} had the consumers released{why}"),
+            )]
+        }
+        OrderReason::ProducerSucceeded => {
+            let note = if id.is_empty() {
+                "the producer has ended, the consumers start without a task id".to_owned()
+            } else {
+                format!("the producer has ended, the consumers start with {id}")
+            };
+            let mut list = vec![tiding(id.is_empty(), names::EVENT_PRODUCER_SUCCEEDED, note)];
+            let early = task_of(picture.vendor(), &order.task_id)
+                .is_some_and(|t| t.task_state().is_waiting());
+            if early {
+                list.push(tiding(
+                    true,
+                    names::EVENT_PRODUCER_LEFT_EARLY,
+                    format!(
+                        "the producer ended while {id} still waits at the vendor, so the consumers \
+                         start now and idle; keep the producer alive until the task has its \
+                         result to have them released just in time"
+                    ),
+                ));
+            }
+            list
+        }
+        OrderReason::ProducerFailed => vec![tiding(
+            true,
+            names::EVENT_PRODUCER_FAILED,
+            "index 0 failed for good and the Job goes on, so the consumers start without a task id"
+                .to_owned(),
+        )],
+    }
+}
+
+fn gates_opened(picture: &Picture, order: &KeeperOrder, at: Timestamp) -> Vec<Tiding> {
+    if picture.alone() {
+        return Vec::new();
+    }
+    let took = at.duration_since(order.at.0).as_millis();
+    let for_task = match short_id(&order.task_id) {
+        "" => String::new(),
+        id => format!(" for {id}"),
+    };
+    let crew = picture.crew;
+    let note = format!("{}/{} consumers released{for_task} in {took} ms", crew.released, crew.total());
+    [About::Owner, About::Producer]
+        .into_iter()
+        .map(|about| Tiding {
+            about,
+            warning: false,
+            reason: names::EVENT_RELEASED,
+            action: "OpenGates",
+            note: note.clone(),
+            which: format!("{}/{}", order.at.0, order.task_id),
+        })
+        .collect()
+}
+
+fn about_task(picture: &Picture, task: &Task, opened: Option<Timestamp>) -> Vec<Tiding> {
+    let mut list = Vec::new();
+    let (id, device) = (short_id(&task.id), device_name(&task.device));
+    let tiding = |about, warning, reason, note| Tiding {
+        about,
+        warning,
+        reason,
+        action: "Follow",
+        note,
+        which: task.id.clone(),
+    };
+    let submitted = task.submitted_at.as_ref().map(|t| t.0);
+    if is_news(submitted.or(task.observed_at.as_ref().map(|t| t.0)), picture.now) {
+        let note = format!("found task {} on {device}", task.id);
+        list.push(tiding(About::Producer, false, names::EVENT_TASK_FOUND, note));
+    }
+    let seen = task.observed_at.as_ref().map(|t| t.0);
+    if task.task_state().is_unsuccessful() && is_news(seen, picture.now) {
+        let why = task.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
+        let note = format!("task {id} is {} on {device}{why}", task.state);
+        list.push(tiding(About::Producer, true, names::EVENT_TASK_FAILED, note));
+    }
+    let after = submitted.zip(opened).is_some_and(|(submitted, opened)| submitted > opened);
+    if after && task.counts && task.task_state().is_waiting() && !task.front && !picture.alone() {
+        let note = format!(
+            "task {id} waits on {device} although the consumers are released already; they may \
+             idle until it runs"
+        );
+        list.push(tiding(About::Owner, true, names::EVENT_QUEUED_AFTER_RELEASE, note));
+    }
+    list
+}
+
+fn stalled(stall: Stall) -> Option<Tiding> {
+    let reason = match stall.reason {
+        stall::FOREIGN_GATE => names::EVENT_FOREIGN_GATE,
+        stall::UNSCHEDULABLE => names::EVENT_UNSCHEDULABLE,
+        // Tasks have Events of their own; the rest stands in the condition.
+        _ => return None,
+    };
+    Some(Tiding {
+        about: About::Owner,
+        warning: true,
+        reason,
+        action: "Release",
+        note: stall.sentence,
+        which: String::new(),
+    })
+}
+
+/// The gang's name belongs to somebody else.
+pub(crate) fn name_taken(name: &str, holder: &str) -> Tiding {
+    Tiding {
+        about: About::Owner,
+        warning: true,
+        reason: names::EVENT_NAME_TAKEN,
+        action: "MakeGang",
+        note: format!(
+            "QuantumGang {name} belongs to {holder}, so this Job has no gang and its consumers stay \
+             gated; delete that gang, or create the Job again"
+        ),
+        which: name.to_owned(),
+    }
+}
+
+/// A quantum Job without a stamp that can be read.
+pub(crate) fn not_stamped(why: &str) -> Tiding {
+    Tiding {
+        about: About::Owner,
+        warning: true,
+        reason: names::EVENT_NOT_STAMPED,
+        action: "MakeGang",
+        note: format!("{why}; its pods run as they are, without Sluice. Create the Job again"),
+        which: String::new(),
+    }
+}

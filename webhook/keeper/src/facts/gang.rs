@@ -1,0 +1,33 @@
+//! A gang as the keeper sees it.
+
+use sluice_shared::gang::{QuantumGang, QuantumGangSpec, QuantumGangStatus};
+
+use super::{Place, kept_by_place};
+
+/// A `QuantumGang`, without what nobody reads.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GangSeen {
+    pub place: Place,
+    /// The version as the server wrote it, for writes that must not meet another.
+    pub resource_version: String,
+    pub generation: i64,
+    pub deleting: bool,
+    pub spec: QuantumGangSpec,
+    pub status: QuantumGangStatus,
+}
+
+kept_by_place!(GangSeen);
+
+impl GangSeen {
+    /// Reads a gang.
+    pub(crate) fn of(gang: QuantumGang) -> Self {
+        Self {
+            place: Place::of(&gang.metadata),
+            resource_version: gang.metadata.resource_version.unwrap_or_default(),
+            generation: gang.metadata.generation.unwrap_or_default(),
+            deleting: gang.metadata.deletion_timestamp.is_some(),
+            spec: gang.spec,
+            status: gang.status.unwrap_or_default(),
+        }
+    }
+}

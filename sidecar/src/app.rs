@@ -1,0 +1,349 @@
+//! The programs of the binary, and the wiring of the worker.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use kube::Client;
+use listenfd::ListenFd;
+use sluice_shared::process::shutdown;
+use sluice_tap::{Tap, Trust};
+use tokio::net::TcpListener as AsyncListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::args::{Args, Command, Config};
+use crate::control::{self, Control};
+use crate::follow::report;
+use crate::follow::state::{Rules, Seen, State};
+use crate::follow::watch::{Clock, Watch};
+use crate::gang::observer::{Name, observe};
+use crate::gang::writer::write;
+use crate::gang::{api, connect};
+use crate::intake;
+use crate::parent;
+use crate::ready;
+use crate::vendor::Vendor;
+use crate::vendor::braket::Braket;
+use crate::vendor::credentials::Renewed;
+
+/// Things seen that wait for the loop; senders wait beyond that.
+const SEEN: usize = 256;
+/// Time for the last write after the stop.
+const LAST_WRITE: Duration = Duration::from_millis(500);
+
+/// Runs the program that the arguments name.
+#[must_use]
+pub fn run(args: Args) -> ExitCode {
+    if args.command == Some(Command::Ready) {
+        return match ready::ask(args.ports.control_port) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => complain(&anyhow::Error::new(error)),
+        };
+    }
+    if let Err(error) = args.log.init() {
+        return complain(&anyhow::Error::new(error).context("SLUICE_LOG cannot be used"));
+    }
+    match serve(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error!("the sidecar cannot go on: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The kubelet shows the output of a failed probe.
+fn complain(error: &anyhow::Error) -> ExitCode {
+    eprintln!("{error:#}");
+    ExitCode::FAILURE
+}
+
+fn serve(args: Args) -> Result<()> {
+    let config = Config::of(args.pod, args.ports)?;
+    // One thread is enough for one program, and keeps the memory small.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(4)
+        .thread_keep_alive(Duration::from_secs(2))
+        .build()
+        .context("the runtime cannot be started")?;
+    match args.command {
+        Some(Command::Worker) => runtime.block_on(async {
+            parent::die_with_it()?;
+            let stop = shutdown::on_signals().context("no signal handler")?;
+            let sockets = Sockets::inherited(config.not_tapped.is_none())?;
+            Worker::build(config, sockets, None)?.run(stop).await;
+            Ok(())
+        }),
+        Some(Command::Ready) | None => {
+            let sockets = Sockets::bind(&config)?;
+            sockets.tell();
+            runtime.block_on(parent::run(&sockets))
+        }
+    }
+}
+
+/// The loopback sockets of the pod.
+#[derive(Debug)]
+pub struct Sockets {
+    /// Announcements and state.
+    pub control: TcpListener,
+    /// The tap; absent where the program is not tapped.
+    pub tap: Option<TcpListener>,
+}
+
+impl Sockets {
+    /// Binds both on loopback.
+    ///
+    /// # Errors
+    /// When a port is in use, with what to do.
+    pub fn bind(config: &Config) -> Result<Self> {
+        let control = bind(config.control_port, "announcements")?;
+        // Nothing listens where nobody may submit: with hostNetwork loopback is the node's.
+        let tap = match &config.not_tapped {
+            None => Some(bind(config.tap_port, "the tap")?),
+            Some(_) => None,
+        };
+        Ok(Self { control, tap })
+    }
+
+    fn tell(&self) {
+        let address = |socket: &TcpListener| {
+            socket.local_addr().map_or_else(|error| error.to_string(), |a| a.to_string())
+        };
+        let tap = self.tap.as_ref().map_or_else(|| "no tap".to_owned(), address);
+        info!("listening on {} for announcements, {tap} for Braket", address(&self.control));
+    }
+
+    /// Takes over what the parent handed down.
+    fn inherited(tapped: bool) -> Result<Self> {
+        let mut handed = ListenFd::from_env();
+        let control = handed.take_tcp_listener(0)?.context(
+            "no socket was handed down: the worker is started by its parent, not by hand",
+        )?;
+        let tap = handed.take_tcp_listener(1)?;
+        if tapped && tap.is_none() {
+            bail!("the tap's socket was not handed down");
+        }
+        Ok(Self { control, tap })
+    }
+}
+
+fn bind(port: u16, what: &str) -> Result<TcpListener> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    TcpListener::bind(address).with_context(|| {
+        format!(
+            "{address}, the port of {what}, cannot be listened on; if a container of the pod uses \
+             it, move that container to another port (with hostNetwork: another pod of the node \
+             may use it)"
+        )
+    })
+}
+
+/// The worker, wired and not yet running.
+pub struct Worker {
+    config: Config,
+    braket: Arc<Braket>,
+    tap: Option<(Tap, AsyncListener)>,
+    control: AsyncListener,
+    client: Option<Client>,
+    seen: (mpsc::Sender<Seen>, mpsc::Receiver<Seen>),
+    tap_events: mpsc::Receiver<sluice_tap::TapEvent>,
+    shown: watch::Sender<Arc<State>>,
+    clock: Clock,
+}
+
+impl Worker {
+    /// Wires a worker. Without a `client` it finds the cluster itself, and tries without end.
+    ///
+    /// # Errors
+    /// When a socket or an HTTP client cannot be used. Call it inside of a runtime.
+    pub fn build(config: Config, sockets: Sockets, client: Option<Client>) -> Result<Self> {
+        let credentials = Renewed::from_environment(config.region.clone());
+        Self::with_credentials(config, sockets, client, credentials)
+    }
+
+    /// The same with other credentials than the environment's.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn with_credentials(
+        config: Config,
+        sockets: Sockets,
+        client: Option<Client>,
+        credentials: Renewed,
+    ) -> Result<Self> {
+        let (events, tap_events) = mpsc::channel(SEEN);
+        let tap = match sockets.tap {
+            None => None,
+            Some(socket) => {
+                let trust =
+                    if config.role_keys { Trust::SameRoleSource } else { Trust::VerifiedOnly };
+                let tap_config = sluice_tap::Config {
+                    upstream: config.upstream.clone(),
+                    trust,
+                    ..sluice_tap::Config::default()
+                };
+                let tap = Tap::new(tap_config, credentials.shared(), events)?;
+                Some((tap, listener(socket)?))
+            }
+        };
+        let clock = Clock::wall();
+        let shown = watch::Sender::new(Arc::new(State::new(rules(&config), clock.now())));
+        Ok(Self {
+            braket: Arc::new(Braket::new(credentials, config.endpoint.clone())),
+            tap,
+            control: listener(sockets.control)?,
+            client,
+            seen: mpsc::channel(SEEN),
+            tap_events,
+            shown,
+            clock,
+            config,
+        })
+    }
+
+    /// Shows what is known, now and later.
+    #[must_use]
+    pub fn shown(&self) -> watch::Receiver<Arc<State>> {
+        self.shown.subscribe()
+    }
+
+    /// Runs until told to stop, and ends within two seconds then.
+    pub async fn run(self, stop: CancellationToken) {
+        introduce(&self.config);
+        let (seen, seen_by_loop) = self.seen;
+        let (wanted, wanted_by_writer) = watch::channel(None);
+        let name = Name {
+            gang: self.config.gang.clone(),
+            namespace: self.config.namespace.clone(),
+            pod_uid: self.config.pod_uid.clone(),
+        };
+        let gang = spawn_gang(self.client, name, seen.clone(), wanted_by_writer);
+        let check = Arc::clone(&self.braket);
+        let router = control::router(Control {
+            seen: seen.clone(),
+            shown: self.shown.subscribe(),
+            check: Arc::new(move |id| check.check_id(id)),
+        });
+        let control = axum::serve(self.control, router);
+        let control = tokio::spawn(control.into_future());
+        let intake = tokio::spawn(intake::run(self.tap_events, seen));
+        let tapped = tokio::spawn({
+            let stop = stop.clone();
+            async move {
+                match self.tap {
+                    Some((tap, socket)) => tap.serve(socket, stop).await,
+                    None => stop.cancelled().await,
+                }
+            }
+        });
+        let ended = CancellationToken::new();
+        let watch = Watch {
+            vendor: self.braket,
+            seen: seen_by_loop,
+            wanted,
+            shown: self.shown,
+            clock: self.clock,
+        };
+        let watch = tokio::spawn(watch.run(ended.clone()));
+        // The tap ends at the stop; what it still tells is taken in before the loop ends.
+        if let Err(error) = tapped.await {
+            error!("the tap broke off: {error}");
+        }
+        let told = tokio::time::timeout(LAST_WRITE, intake).await;
+        if let Ok(Err(error)) = told {
+            error!("the tap's events broke off: {error}");
+        }
+        ended.cancel();
+        match watch.await {
+            Ok(state) => info!("{}", report::farewell(&state)),
+            Err(error) => error!("the follower broke off: {error}"),
+        }
+        control.abort();
+        gang.end().await;
+    }
+}
+
+fn listener(socket: TcpListener) -> Result<AsyncListener> {
+    socket.set_nonblocking(true).context("a socket cannot be used")?;
+    AsyncListener::from_std(socket).context("a socket cannot be used")
+}
+
+fn rules(config: &Config) -> Rules {
+    Rules {
+        role: config.role,
+        policy: config.stamp.policy,
+        needed: config.stamp.tasks,
+        follow: config.stamp.follow,
+        backend: config.stamp.backend.clone(),
+        incarnation: config.pod_uid.clone(),
+        gang: format!("{}/{}", config.namespace, config.gang),
+        announce_url: format!("http://127.0.0.1:{}", config.control_port),
+    }
+}
+
+fn introduce(config: &Config) {
+    let Config { role, stamp, namespace, gang, .. } = config;
+    let waits = match stamp.consumers() {
+        0 => "nothing is gated".to_owned(),
+        n => format!("{n} consumers wait for {} ({} task(s))", stamp.policy, stamp.tasks),
+    };
+    info!("sidecar of a {role} in gang {namespace}/{gang}: {waits}");
+    let port = config.control_port;
+    if let Some(why) = &config.not_tapped {
+        warn!(
+            "the program is not tapped: {why}; it has to tell its task: POST \
+             http://127.0.0.1:{port}/v1/tasks {{\"id\": \"<task ARN>\"}}"
+        );
+    }
+}
+
+/// The tasks that speak with the API server.
+struct Gang {
+    observer: JoinHandle<()>,
+    writer: JoinHandle<()>,
+}
+
+impl Gang {
+    async fn end(self) {
+        self.observer.abort();
+        // The loop has gone, so the writer ends after the last write.
+        if tokio::time::timeout(LAST_WRITE, self.writer).await.is_err() {
+            warn!("the last state could not be written to the gang in time");
+        }
+    }
+}
+
+fn spawn_gang(
+    client: Option<Client>,
+    name: Name,
+    seen: mpsc::Sender<Seen>,
+    wanted: watch::Receiver<Option<sluice_shared::gang::VendorStatus>>,
+) -> Gang {
+    let (found, mut client_found) = watch::channel(client.clone());
+    let observed = name.clone();
+    let observer = tokio::spawn(async move {
+        let client = match client {
+            Some(client) => client,
+            None => connect().await,
+        };
+        found.send_replace(Some(client.clone()));
+        observe(api(client, &observed.namespace), observed, seen).await;
+    });
+    let writer = tokio::spawn(async move {
+        let client = match client_found.wait_for(Option::is_some).await {
+            Ok(client) => client.clone(),
+            Err(_) => return,
+        };
+        if let Some(client) = client {
+            write(api(client, &name.namespace), name, wanted).await;
+        }
+    });
+    Gang { observer, writer }
+}

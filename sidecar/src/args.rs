@@ -1,0 +1,294 @@
+//! The environment that the webhook gives the sidecar, read once and checked.
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use sluice_shared::names;
+use sluice_shared::naming::gang_name;
+use sluice_shared::process::telemetry::LogArgs;
+use sluice_shared::role::{Role, UnknownRole};
+use sluice_shared::stamp::{Discovery, Stamp, StampError};
+use sluice_tap::{Endpoint, EndpointError, Upstream};
+
+/// Follows the quantum task of the pod's program and orders the release of its gang.
+///
+/// Everything comes from the environment that the webhook writes; there is nothing to set by hand.
+#[derive(Debug, Parser)]
+#[command(name = "sluice-sidecar", version)]
+pub struct Args {
+    /// What to be; without it: the parent, which owns the sockets and keeps a worker running.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The log.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// The ports.
+    #[command(flatten)]
+    pub ports: PortArgs,
+    /// The pod.
+    #[command(flatten)]
+    pub pod: PodArgs,
+}
+
+/// The other programs in this binary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Do the work; started by the parent, which hands over the sockets.
+    #[command(hide = true)]
+    Worker,
+    /// Exit 0 when the sidecar serves: the startup probe.
+    Ready,
+}
+
+/// Loopback ports.
+#[derive(Debug, Clone, Copy, ClapArgs)]
+pub struct PortArgs {
+    /// Loopback port of announcements and state.
+    #[arg(long, env = "SLUICE_CONTROL_PORT", default_value_t = names::CONTROL_PORT, global = true)]
+    pub control_port: u16,
+    /// Loopback port of the Braket tap.
+    #[arg(long, env = "SLUICE_TAP_PORT", default_value_t = names::TAP_PORT, global = true)]
+    pub tap_port: u16,
+}
+
+/// What the webhook writes into the sidecar's environment.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub struct PodArgs {
+    /// Name of the pod.
+    #[arg(long, env = names::ENV_POD_NAME)]
+    pub pod_name: Option<String>,
+    /// Uid of the pod.
+    #[arg(long, env = names::ENV_POD_UID)]
+    pub pod_uid: Option<String>,
+    /// Namespace of the pod.
+    #[arg(long, env = names::ENV_NAMESPACE)]
+    pub namespace: Option<String>,
+    /// Name of the gang; a bare pod derives it.
+    #[arg(long, env = names::ENV_GANG)]
+    pub gang: Option<String>,
+    /// What the Job webhook decided, as JSON.
+    #[arg(long, env = names::ENV_STAMP)]
+    pub stamp: Option<String>,
+    /// `producer` or `single`.
+    #[arg(long, env = names::ENV_SIDECAR_ROLE)]
+    pub role: Option<String>,
+    /// Why the program is not tapped.
+    #[arg(long, env = names::ENV_NOT_TAPPED)]
+    pub not_tapped: Option<String>,
+    /// The user's own `BRAKET_ENDPOINT`.
+    #[arg(long, env = "SLUICE_UPSTREAM_BRAKET_ENDPOINT")]
+    pub upstream_braket_endpoint: Option<String>,
+    /// The user's own `AWS_ENDPOINT_URL_BRAKET`.
+    #[arg(long, env = "SLUICE_UPSTREAM_AWS_ENDPOINT_URL_BRAKET")]
+    pub upstream_aws_endpoint_url_braket: Option<String>,
+    /// The user's own `AWS_ENDPOINT_URL`.
+    #[arg(long, env = "SLUICE_UPSTREAM_AWS_ENDPOINT_URL")]
+    pub upstream_aws_endpoint_url: Option<String>,
+    /// The user's region, for the token service.
+    #[arg(long, env = "AWS_REGION")]
+    pub region: Option<String>,
+    /// The same in the older word.
+    #[arg(long, env = "AWS_DEFAULT_REGION")]
+    pub default_region: Option<String>,
+    /// Set where keys come from a role of the service account.
+    #[arg(long, env = "AWS_WEB_IDENTITY_TOKEN_FILE")]
+    pub web_identity_token_file: Option<String>,
+    /// Set where keys come from an agent on the node.
+    #[arg(long, env = "AWS_CONTAINER_CREDENTIALS_FULL_URI")]
+    pub container_credentials: Option<String>,
+}
+
+/// The environment, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Name of the pod.
+    pub pod_name: String,
+    /// Uid of the pod.
+    pub pod_uid: String,
+    /// Namespace of pod and gang.
+    pub namespace: String,
+    /// Name of the gang.
+    pub gang: String,
+    /// What was decided for the gang.
+    pub stamp: Stamp,
+    /// The pod's part.
+    pub role: Role,
+    /// Why the tap is not served, if it is not.
+    pub not_tapped: Option<String>,
+    /// The user's own Braket endpoint, if there is one.
+    pub endpoint: Option<String>,
+    /// The same for the tap.
+    pub upstream: Upstream,
+    /// Region where the token service is asked.
+    pub region: Option<String>,
+    /// Program and sidecar get different session keys of one role.
+    pub role_keys: bool,
+    /// Loopback port of announcements.
+    pub control_port: u16,
+    /// Loopback port of the tap.
+    pub tap_port: u16,
+}
+
+/// Why the environment cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A variable is missing.
+    #[error("{0} is not set; the Sluice webhook sets it: was this container added by hand?")]
+    Missing(&'static str),
+    /// The stamp cannot be read.
+    #[error("{name} cannot be used", name = names::ENV_STAMP)]
+    Stamp(#[from] StampError),
+    /// The role is unknown.
+    #[error("{name} cannot be used", name = names::ENV_SIDECAR_ROLE)]
+    Role(#[from] UnknownRole),
+    /// A consumer carries no sidecar.
+    #[error("{name} is consumer, but a consumer carries no sidecar", name = names::ENV_SIDECAR_ROLE)]
+    Consumer,
+    /// The endpoint cannot be read.
+    #[error("the variable {variable} of the program cannot be used")]
+    Endpoint {
+        /// The user's variable.
+        variable: &'static str,
+        /// Why.
+        source: EndpointError,
+    },
+    /// Both sockets on one port.
+    #[error("the tap and the announcements cannot share port {0}; set SLUICE_TAP_PORT")]
+    OnePort(u16),
+}
+
+impl Config {
+    /// Checks the environment.
+    ///
+    /// # Errors
+    /// Names the first variable that cannot be used.
+    pub fn of(pod: PodArgs, ports: PortArgs) -> Result<Self, ConfigError> {
+        let pod_name = required(pod.pod_name, names::ENV_POD_NAME)?;
+        let pod_uid = required(pod.pod_uid, names::ENV_POD_UID)?;
+        let namespace = required(pod.namespace, names::ENV_NAMESPACE)?;
+        let stamp = Stamp::parse(&required(pod.stamp, names::ENV_STAMP)?)?;
+        let role: Role = required(pod.role, names::ENV_SIDECAR_ROLE)?.parse()?;
+        if role == Role::Consumer {
+            return Err(ConfigError::Consumer);
+        }
+        if ports.control_port == ports.tap_port && ports.tap_port != 0 {
+            return Err(ConfigError::OnePort(ports.tap_port));
+        }
+        let gang = given(pod.gang).unwrap_or_else(|| gang_name(&pod_name, &pod_uid, None));
+        // Strongest first, as the SDKs have it.
+        let endpoint = [
+            (names::ENV_BRAKET_ENDPOINT, given(pod.upstream_braket_endpoint)),
+            (names::ENV_AWS_ENDPOINT_URL_BRAKET, given(pod.upstream_aws_endpoint_url_braket)),
+            (names::ENV_AWS_ENDPOINT_URL, given(pod.upstream_aws_endpoint_url)),
+        ]
+        .into_iter()
+        .find_map(|(variable, value)| value.map(|value| (variable, value)));
+        let upstream = match &endpoint {
+            None => Upstream::Regional,
+            Some((variable, value)) => Upstream::Url(
+                Endpoint::parse(value)
+                    .map_err(|source| ConfigError::Endpoint { variable, source })?,
+            ),
+        };
+        let by_announcement = (stamp.discovery == Discovery::Announce)
+            .then(|| format!("the annotation {} is announce", names::DISCOVERY));
+        Ok(Self {
+            not_tapped: given(pod.not_tapped).or(by_announcement),
+            endpoint: endpoint.map(|(_, value)| value),
+            upstream,
+            region: given(pod.region).or(given(pod.default_region)),
+            role_keys: given(pod.web_identity_token_file)
+                .or(given(pod.container_credentials))
+                .is_some(),
+            control_port: ports.control_port,
+            tap_port: ports.tap_port,
+            pod_name,
+            pod_uid,
+            namespace,
+            gang,
+            stamp,
+            role,
+        })
+    }
+}
+
+/// An empty variable is one that is not set.
+fn given(value: Option<String>) -> Option<String> {
+    value.filter(|v| !v.trim().is_empty())
+}
+
+fn required(value: Option<String>, name: &'static str) -> Result<String, ConfigError> {
+    given(value).ok_or(ConfigError::Missing(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PORTS: PortArgs = PortArgs { control_port: 1, tap_port: 2 };
+
+    fn mk_pod() -> PodArgs {
+        PodArgs {
+            pod_name: Some("maxcut-0-x".into()),
+            pod_uid: Some("u-1".into()),
+            namespace: Some("ns".into()),
+            stamp: Some(Stamp::default().to_annotation()),
+            role: Some("producer".into()),
+            ..PodArgs::default()
+        }
+    }
+
+    #[test]
+    fn a_bare_pod_derives_its_gang() {
+        let config = Config::of(mk_pod(), PORTS).unwrap();
+        assert_eq!(config.gang, gang_name("maxcut-0-x", "u-1", None));
+        let pod = PodArgs { gang: Some("maxcut-12345678".into()), ..mk_pod() };
+        assert_eq!(Config::of(pod, PORTS).unwrap().gang, "maxcut-12345678");
+    }
+
+    #[test]
+    fn the_strongest_endpoint_wins_and_empty_ones_do_not_count() {
+        let pod = PodArgs {
+            upstream_braket_endpoint: Some(String::new()),
+            upstream_aws_endpoint_url_braket: Some("http://b:1".into()),
+            upstream_aws_endpoint_url: Some("http://c:1".into()),
+            ..mk_pod()
+        };
+        let config = Config::of(pod, PORTS).unwrap();
+        assert_eq!(config.endpoint.as_deref(), Some("http://b:1"));
+        assert_eq!(Config::of(mk_pod(), PORTS).unwrap().upstream, Upstream::Regional);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let rows = [
+            (PodArgs { pod_uid: None, ..mk_pod() }, "SLUICE_POD_UID is not set"),
+            (PodArgs { stamp: Some("yes".into()), ..mk_pod() }, "SLUICE_STAMP cannot be used"),
+            (PodArgs { role: Some("chief".into()), ..mk_pod() }, "SLUICE_ROLE cannot be used"),
+            (PodArgs { role: Some("consumer".into()), ..mk_pod() }, "carries no sidecar"),
+            (
+                PodArgs { upstream_braket_endpoint: Some("nowhere".into()), ..mk_pod() },
+                "BRAKET_ENDPOINT of the program cannot be used",
+            ),
+        ];
+        for (pod, expected) in rows {
+            let error = Config::of(pod, PORTS).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let one = PortArgs { control_port: 5, tap_port: 5 };
+        assert!(Config::of(mk_pod(), one).unwrap_err().to_string().contains("port 5"));
+    }
+
+    #[test]
+    fn the_names_of_upstream_variables_follow_the_contract() {
+        use clap::CommandFactory;
+        let command = Args::command();
+        for user in
+            [names::ENV_BRAKET_ENDPOINT, names::ENV_AWS_ENDPOINT_URL_BRAKET, names::ENV_AWS_ENDPOINT_URL]
+        {
+            let name = format!("{}{user}", names::ENV_UPSTREAM_PREFIX);
+            assert!(
+                command.get_arguments().any(|a| a.get_env() == Some(name.as_ref())),
+                "{name} is not read"
+            );
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Following tasks: what is known, what to do next, and the loop that does it.
+
+mod absorb;
+pub mod decide;
+pub mod plan;
+pub mod report;
+pub mod state;
+pub mod timing;
+pub mod watch;

@@ -1,0 +1,266 @@
+//! What was seen, taken into what is known. PURE.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sluice_shared::gang::{OrderReason, VendorStatus};
+use sluice_shared::role::Role;
+use sluice_shared::task::{TaskState, device_name};
+
+use super::report;
+use super::state::{Device, Followed, GangSeen, Seen, State, Step, say};
+use super::timing::{FIRST_READ, Now, after, back_off, elapsed, read_interval};
+use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
+
+/// A device that may not be read is asked for again after this time: rights may be given.
+const UNREADABLE_AGAIN: Duration = Duration::from_secs(300);
+
+/// Takes in one thing that was seen.
+pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<Step>) {
+    match seen {
+        Seen::Time => {}
+        Seen::Submitted { id, device, digest, client_token } => {
+            state.refused = None;
+            let incarnation = state.rules.incarnation.clone();
+            if state.open && state.rules.role == Role::Producer && state.task(&id).is_none() {
+                let name = report::name(&id);
+                say(
+                    steps,
+                    true,
+                    format!("{name} was submitted after the release: consumers may idle again"),
+                );
+            }
+            let task = find(state, &id, now.at, FIRST_READ);
+            task.reading.device = task.reading.device.take().or(device);
+            task.reading.submitted_at.get_or_insert(now.at);
+            task.digest = task.digest.take().or(digest);
+            task.client_token = task.client_token.take().or(client_token);
+            task.incarnation.get_or_insert(incarnation);
+        }
+        Seen::SubmissionRefused { message } => {
+            say(steps, true, format!("a submission was refused: {message}"));
+            state.refused = Some(message);
+        }
+        Seen::Polled(reading, at) => {
+            let task = find(state, &reading.id, now.at, FIRST_READ);
+            // A program that does not ask for the place tells only the state.
+            let enough = reading.state != TaskState::Queued || reading.position.is_some();
+            if enough {
+                task.polled_at = Some(at);
+            }
+            learn(task, reading, at, now, enough);
+        }
+        Seen::Announced { id } => {
+            if state.task(&id).is_none() {
+                say(steps, false, format!("{} was announced", report::name(&id)));
+            }
+            find(state, &id, now.at, Duration::ZERO);
+        }
+        Seen::Read(id, asked_at, outcome) => {
+            let Some(task) = state.tasks.iter_mut().find(|t| t.reading.id == id) else { return };
+            task.asked_at = None;
+            match outcome {
+                Ok(reading) => learn(task, reading, asked_at, now, true),
+                Err(failure) => fail(task, failure, now, steps),
+            }
+        }
+        Seen::DeviceRead(name, outcome) => device_read(state, &name, outcome, now, steps),
+        Seen::Gang(gang) => gang_seen(state, gang, now, steps),
+        Seen::TapProblem(problem) => state.tap_problem = problem,
+    }
+}
+
+/// The task with this id, followed from now on if it was not known.
+fn find<'a>(state: &'a mut State, id: &str, at: Timestamp, wait: Duration) -> &'a mut Followed {
+    let index = state.tasks.iter().position(|t| t.reading.id == id).unwrap_or_else(|| {
+        state.tasks.push(Followed::found(id.to_owned(), at, after(at, wait)));
+        state.tasks.len() - 1
+    });
+    &mut state.tasks[index]
+}
+
+/// Takes in what was true of a task at `at`. If that is not `enough`, the place that is known
+/// stays, and our own look stays due.
+fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, enough: bool) {
+    let stale = task.observed_at.is_some_and(|known| at < known);
+    if stale || task.reading.state.is_final() {
+        return;
+    }
+    let submitted_at = reading.submitted_at.or(task.reading.submitted_at);
+    let device = reading.device.clone().or_else(|| task.reading.device.take());
+    let mut reading = Reading { submitted_at, device, ..reading };
+    if !enough && task.reading.state == reading.state {
+        reading.position = task.reading.position.take();
+        reading.priority = task.reading.priority;
+    }
+    task.reading = reading;
+    task.observed_at = Some(at);
+    if !enough {
+        return;
+    }
+    task.failures = 0;
+    task.failing = None;
+    let polled_ago = task.polled_at.map(|polled| elapsed(polled, now.at));
+    let waited = elapsed(task.waits_since(), now.at);
+    let interval = read_interval(task.position(), waited, polled_ago, now.luck);
+    // From now, not from `at`: a slow answer must not be followed by an immediate question.
+    task.due = after(now.at, interval);
+}
+
+fn fail(task: &mut Followed, failure: Failure, now: Now, steps: &mut Vec<Step>) {
+    task.failures = task.failures.saturating_add(1);
+    let pause = back_off(&failure, task.failures, now.luck);
+    task.due = after(now.at, pause);
+    let known = task.failing.as_ref().map(|(_, known)| known.kind);
+    if known == Some(failure.kind) {
+        return;
+    }
+    // A task that was submitted a moment ago may be unknown for a while: nothing to tell.
+    if failure.kind != FailureKind::NotFound {
+        let name = report::name(&task.reading.id);
+        say(steps, true, format!("{name} could not be read: {}; trying again", failure.message));
+    }
+    let since = task.failing.as_ref().map_or(now.at, |(since, _)| *since);
+    task.failing = Some((since, failure));
+}
+
+fn device_read(
+    state: &mut State,
+    name: &str,
+    outcome: Result<DeviceReading, Failure>,
+    now: Now,
+    steps: &mut Vec<Step>,
+) {
+    let device = state.devices.entry(name.to_owned()).or_default();
+    device.asked_at = None;
+    device.not_before = None;
+    match outcome {
+        Ok(reading) => {
+            *device = Device { reading: Some(reading), read_at: Some(now.at), luck: now.luck, ..Device::default() };
+        }
+        Err(failure) => {
+            device.failures = device.failures.saturating_add(1);
+            let pause = back_off(&failure, device.failures, now.luck);
+            device.not_before = Some(after(now.at, pause));
+            if matches!(failure.kind, FailureKind::Denied | FailureKind::NotFound) {
+                device.unreadable = true;
+                device.read_at = Some(now.at);
+                device.luck = now.luck;
+                device.not_before = Some(after(now.at, UNREADABLE_AGAIN.max(pause)));
+                if !state.told.position_alone {
+                    state.told.position_alone = true;
+                    let text = format!(
+                        "{} cannot be read ({}): position 1 alone counts as the front; allow \
+                         braket:GetDevice to have its status judged too",
+                        device_name(name),
+                        failure.message
+                    );
+                    say(steps, true, text);
+                }
+            }
+        }
+    }
+}
+
+fn gang_seen(state: &mut State, gang: Option<GangSeen>, now: Now, steps: &mut Vec<Step>) {
+    let Some(gang) = gang else {
+        if state.gang.take().is_some() {
+            let name = &state.rules.gang;
+            say(steps, true, format!("gang {name} is gone; its status is kept until it is back"));
+        }
+        return;
+    };
+    let first = state.gang.as_deref() != Some(gang.uid.as_str());
+    let open = gang.is_open();
+    let GangSeen { uid, vendor, consumers, by, .. } = gang;
+    if first {
+        state.gang = Some(uid);
+        state.told.no_gang = true;
+        take_up(state, vendor.as_ref(), now, steps);
+        state.written = vendor.unwrap_or_default();
+    } else if let Some(vendor) = &vendor {
+        // A write of a worker that has just been killed can arrive after our first look.
+        adopt(state, vendor, now);
+    }
+    state.consumers = consumers;
+    if open && !state.open && state.rules.role == Role::Producer {
+        let text = opened(state, by, now.at);
+        say(steps, false, text);
+    }
+    if open {
+        state.open = true;
+    }
+}
+
+/// Takes over what an earlier worker wrote.
+fn take_up(state: &mut State, vendor: Option<&VendorStatus>, now: Now, steps: &mut Vec<Step>) {
+    let Some(vendor) = vendor else { return };
+    let known = adopt(state, vendor, now);
+    if let Some(folded) = vendor.folded {
+        state.folded.completed = state.folded.completed.max(folded.completed);
+        state.folded.unsuccessful = state.folded.unsuccessful.max(folded.unsuccessful);
+    }
+    if state.order.is_none() {
+        state.order.clone_from(&vendor.order);
+    }
+    if known > 0 {
+        say(steps, false, format!("took over {known} task(s) of an earlier run of the sidecar"));
+    }
+}
+
+/// Puts tasks of the gang's status that are not known before the known ones, and says how many.
+fn adopt(state: &mut State, vendor: &VendorStatus, now: Now) -> usize {
+    let mut earlier = Vec::new();
+    for task in &vendor.tasks {
+        if state.gone.iter().any(|gone| gone.id == task.id) {
+            continue;
+        }
+        if let Some(known) = state.tasks.iter_mut().find(|t| t.reading.id == task.id) {
+            // The tap saw it first; what only the submission told is taken over.
+            known.digest = known.digest.take().or_else(|| task.digest.clone());
+            known.client_token = known.client_token.take().or_else(|| task.client_token.clone());
+            known.incarnation = known.incarnation.take().or_else(|| task.incarnation.clone());
+            let submitted_at = task.submitted_at.as_ref().map(|t| t.0);
+            known.reading.submitted_at = known.reading.submitted_at.or(submitted_at);
+            continue;
+        }
+        let mut found = Followed::found(task.id.clone(), now.at, now.at);
+        found.reading = Reading {
+            id: task.id.clone(),
+            device: Some(task.device.clone()).filter(|d| !d.is_empty()),
+            state: task.task_state(),
+            position: task.position.clone(),
+            priority: false,
+            reason: task.reason.clone().filter(|_| task.task_state().is_unsuccessful()),
+            submitted_at: task.submitted_at.as_ref().map(|t| t.0),
+        };
+        found.observed_at = task.observed_at.as_ref().map(|t| t.0);
+        if found.reading.state.is_final() {
+            // It was told when it happened.
+            found.said = report::describe(&found);
+        }
+        found.digest.clone_from(&task.digest);
+        found.client_token.clone_from(&task.client_token);
+        found.incarnation.clone_from(&task.incarnation);
+        earlier.push(found);
+    }
+    let count = earlier.len();
+    state.tasks.splice(0..0, earlier);
+    count
+}
+
+fn opened(state: &State, by: Option<OrderReason>, at: Timestamp) -> String {
+    let expected = state.consumers.map_or(0, |c| c.expected);
+    let gates = format!("gates open: {expected}/{expected}");
+    match (&state.order, by) {
+        (Some(order), None | Some(OrderReason::PolicyMet)) if state.ordered_here => {
+            format!("{gates} in {} ms", elapsed(order.at.0, at).as_millis())
+        }
+        (_, Some(OrderReason::Person)) => format!("{gates}, by order of a person"),
+        (_, Some(OrderReason::ProducerSucceeded | OrderReason::ProducerFailed)) => {
+            format!("{gates}, because the producer ended")
+        }
+        _ => gates,
+    }
+}
+

@@ -1,0 +1,172 @@
+//! The decision of the follower: what was seen changes what is known, and that says what to do.
+//! PURE: no IO, no clock, no chance of its own.
+//!
+//! Guarantees, held by the property tests beside it:
+//! * an order is given at most once for a task, and only when the policy is met by what was read;
+//! * nothing is written before the gang was read, so an earlier worker's tasks and order live on;
+//! * a state that is final stays so; what was seen later is never replaced by an older look;
+//! * something is always planned while a task is live.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use sluice_shared::gang::{MAX_TASKS, Order};
+use sluice_shared::policy::met;
+use sluice_shared::role::Role;
+use sluice_shared::task::TaskState;
+
+use super::absorb::absorb;
+use super::plan::plan;
+use super::report;
+use super::state::{Device, Followed, PATIENCE, SILENT, Seen, State, Step, say};
+use super::timing::{DEVICE_FRESH, Now, elapsed};
+use crate::vendor::front::{DeviceSeen, Front};
+
+/// Tasks that are remembered for the policy after they left the list.
+const MOST_GONE: usize = 10_000;
+
+/// Takes in one thing that was seen and says what to do.
+#[must_use]
+pub fn decide(mut state: State, seen: Seen, now: Now) -> (State, Vec<Step>) {
+    let mut steps = Vec::new();
+    absorb(&mut state, seen, now, &mut steps);
+    judge(&mut state, now, &mut steps);
+    fold(&mut state);
+    plan(&mut state, now, &mut steps);
+    remind(&mut state, now, &mut steps);
+    let wanted = report::vendor_status(&state, now.at);
+    if state.gang.is_some() && report::visible(&wanted) != report::visible(&state.written) {
+        state.written = wanted.clone();
+        steps.push(Step::Write(Box::new(wanted)));
+    }
+    (state, steps)
+}
+
+/// Judges places and policy anew, says what changed, and gives the order.
+fn judge(state: &mut State, now: Now, steps: &mut Vec<Step>) {
+    let waits = state.rules.role == Role::Producer && state.order.is_none();
+    for task in &mut state.tasks {
+        let device = task.reading.device.as_deref().and_then(|d| state.devices.get(d));
+        task.view = Front::of(&task.reading, device_seen(device, now.at));
+        task.counts = state.rules.counts(task.reading.device.as_deref());
+        let text = report::describe(task);
+        if text == task.said {
+            continue;
+        }
+        let bad = task.reading.state.is_unsuccessful();
+        let name = report::name(&task.reading.id);
+        let tail = if bad && task.counts && waits {
+            "; nothing is released, another submission is awaited"
+        } else {
+            ""
+        };
+        say(steps, bad, format!("{name} {text}{tail}"));
+        task.said = text;
+    }
+    if state.gang.is_none() || state.rules.role != Role::Producer || state.order_stands() {
+        return;
+    }
+    let seen: Vec<_> =
+        state.gone.iter().cloned().chain(state.tasks.iter().map(Followed::judged)).collect();
+    let Some(ids) = met(state.rules.policy, state.rules.needed, &seen) else { return };
+    let Some(id) = ids.first() else { return };
+    let how = match seen.iter().find(|t| t.id == *id).map(|t| &t.state) {
+        Some(TaskState::Completed) => "completed",
+        Some(TaskState::Running) => "running",
+        _ => "front",
+    };
+    let (name, policy) = (report::name(id), state.rules.policy);
+    say(steps, false, format!("release ordered for {name}: it is {how}, the policy is {policy}"));
+    state.order =
+        Some(Order { reason: how.to_owned(), task_id: id.clone(), at: MicroTime(now.at) });
+    state.ordered_here = true;
+    state.open = false;
+    state.told.slow = false;
+}
+
+fn device_seen(device: Option<&Device>, at: Timestamp) -> DeviceSeen<'_> {
+    let Some(device) = device else { return DeviceSeen::Unknown };
+    if device.unreadable {
+        return DeviceSeen::Unreadable;
+    }
+    match (&device.reading, device.read_at) {
+        (Some(reading), Some(read_at)) if elapsed(read_at, at) <= DEVICE_FRESH => {
+            DeviceSeen::Read(reading)
+        }
+        _ => DeviceSeen::Unknown,
+    }
+}
+
+/// Keeps the list within the limit: the oldest final tasks leave it, never the order's.
+fn fold(state: &mut State) {
+    while state.tasks.len() > MAX_TASKS {
+        let ordered = state.order.as_ref().map(|o| o.task_id.as_str());
+        let Some(oldest) = state
+            .tasks
+            .iter()
+            .position(|t| t.reading.state.is_final() && Some(t.reading.id.as_str()) != ordered)
+        else {
+            return;
+        };
+        let task = state.tasks.remove(oldest);
+        if task.reading.state == TaskState::Completed {
+            state.folded.completed += 1;
+        } else {
+            state.folded.unsuccessful += 1;
+        }
+        if state.gone.len() < MOST_GONE {
+            state.gone.push(task.judged());
+        }
+    }
+}
+
+/// Things that are said once when they last too long.
+fn remind(state: &mut State, now: Now, steps: &mut Vec<Step>) {
+    let running = elapsed(state.started_at, now.at);
+    if state.tasks.is_empty() && !state.told.silent && running >= SILENT {
+        state.told.silent = true;
+        let url = &state.rules.announce_url;
+        say(
+            steps,
+            true,
+            format!(
+                "no submission was seen for {} minutes; if the program bypasses the endpoint \
+                 variables, let it tell its task: curl -X POST {url}/v1/tasks -H \
+                 'content-type: application/json' -d '{{\"id\": \"<task ARN>\"}}'",
+                SILENT.as_secs() / 60
+            ),
+        );
+    }
+    if state.gang.is_none() && !state.told.no_gang && running >= PATIENCE {
+        state.told.no_gang = true;
+        let gang = &state.rules.gang;
+        say(
+            steps,
+            true,
+            format!(
+                "gang {gang} cannot be read or does not exist yet; the task is followed, but no \
+                 gate can be opened; check that the keeper runs (it makes the gang and the \
+                 RoleBinding)"
+            ),
+        );
+    }
+    let Some(order) = state.order.as_ref().filter(|_| !state.open && !state.told.slow) else {
+        return;
+    };
+    if elapsed(order.at.0, now.at) < PATIENCE {
+        return;
+    }
+    state.told.slow = true;
+    let (gang, id) = (&state.rules.gang, &order.task_id);
+    let shut = state.consumers.map_or_else(|| "all".to_owned(), |c| c.gated.to_string());
+    let text = format!(
+        "the release for {} was ordered {} s ago and {shut} gates are still shut; check that the \
+         keeper runs and what kubectl describe qg says of {gang}",
+        report::name(id),
+        PATIENCE.as_secs()
+    );
+    say(steps, true, text);
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

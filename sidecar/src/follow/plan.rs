@@ -1,0 +1,87 @@
+//! What is due: our own looks at tasks and devices. PURE.
+
+use jiff::Timestamp;
+use sluice_shared::task::{Position, TaskState};
+use std::time::Duration;
+
+use super::state::{Device, PATIENCE, SILENT, State, Step};
+use super::timing::{Now, after, device_interval, elapsed};
+
+/// A look that was asked for this long ago is lost: each call has a shorter time-out of its own.
+const LOST: Duration = Duration::from_secs(60);
+
+/// When [`decide`](super::decide::decide) should be asked again although nothing was seen.
+#[must_use]
+pub fn next_due(state: &State) -> Option<Timestamp> {
+    let tasks = state.tasks.iter().filter(|t| !t.reading.state.is_final()).map(|t| {
+        t.asked_at.map_or(t.due, |asked| after(asked, LOST))
+    });
+    let devices = waiting_devices(state).into_iter().map(|(device, _, position)| {
+        device_due(state.devices.get(&device), position).unwrap_or(state.started_at)
+    });
+    let order = state.order.as_ref().filter(|_| !state.open && !state.told.slow);
+    let reminders = [
+        (state.tasks.is_empty() && !state.told.silent).then(|| after(state.started_at, SILENT)),
+        (state.gang.is_none() && !state.told.no_gang).then(|| after(state.started_at, PATIENCE)),
+        order.map(|order| after(order.at.0, PATIENCE)),
+    ];
+    tasks.chain(devices).chain(reminders.into_iter().flatten()).min()
+}
+
+/// Asks for what is due.
+pub(super) fn plan(state: &mut State, now: Now, steps: &mut Vec<Step>) {
+    for task in &mut state.tasks {
+        if task.reading.state.is_final() {
+            continue;
+        }
+        let lost = task.asked_at.is_some_and(|asked| elapsed(asked, now.at) >= LOST);
+        if task.due <= now.at && (task.asked_at.is_none() || lost) {
+            task.asked_at = Some(now.at);
+            steps.push(Step::Read { id: task.reading.id.clone() });
+        }
+    }
+    for (name, task, position) in waiting_devices(state) {
+        let device = state.devices.entry(name.clone()).or_default();
+        let due = device_due(Some(device), position);
+        if due.is_none_or(|due| due <= now.at) {
+            device.asked_at = Some(now.at);
+            steps.push(Step::ReadDevice { device: name, task });
+        }
+    }
+}
+
+/// Devices that queued tasks wait for, each with one of the tasks and the best position.
+fn waiting_devices(state: &State) -> Vec<(String, String, Position)> {
+    let mut devices: Vec<(String, String, Position)> = Vec::new();
+    let queued = state.tasks.iter().filter(|t| t.reading.state == TaskState::Queued);
+    for task in queued {
+        let Some(device) = &task.reading.device else { continue };
+        let position = task.position();
+        match devices.iter_mut().find(|(name, ..)| name == device) {
+            Some((_, _, best)) => {
+                if let (Position::At(place), Position::At(known)) = (position, *best) {
+                    *best = Position::At(place.min(known));
+                } else if matches!(position, Position::At(_)) {
+                    *best = position;
+                }
+            }
+            None => devices.push((device.clone(), task.reading.id.clone(), position)),
+        }
+    }
+    devices
+}
+
+/// When a device should be looked at; `None` for at once.
+fn device_due(device: Option<&Device>, position: Position) -> Option<Timestamp> {
+    let device = device?;
+    if let Some(asked) = device.asked_at {
+        return Some(after(asked, LOST));
+    }
+    let regular = device.read_at.map(|read| after(read, device_interval(position, device.luck)));
+    match (regular, device.not_before) {
+        // After a failure the back-off alone counts.
+        (_, Some(not_before)) => Some(not_before),
+        (regular, None) => regular,
+    }
+}
+

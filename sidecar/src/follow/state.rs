@@ -1,0 +1,346 @@
+//! What the follower knows, what it can be told, and what it can want. Values only.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sluice_shared::gang::{Consumers, Folded, Order, OrderReason, Phase, VendorStatus};
+use sluice_shared::policy::{Follow, ReleasePolicy, TaskSeen};
+use sluice_shared::role::Role;
+use sluice_shared::task::{Position, TaskState};
+
+use crate::vendor::front::Front;
+use crate::vendor::{DeviceReading, Failure, Reading};
+
+/// What was decided for this gang before the sidecar started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// Only a producer orders; a single is followed and nothing is gated.
+    pub role: Role,
+    /// When the gates open.
+    pub policy: ReleasePolicy,
+    /// How many tasks must be ready.
+    pub needed: u32,
+    /// Which tasks count.
+    pub follow: Follow,
+    /// The chosen backend.
+    pub backend: Option<String>,
+    /// Which run of the program submits now.
+    pub incarnation: String,
+    /// `namespace/name` of the gang, for messages.
+    pub gang: String,
+    /// The announcement address, for messages.
+    pub announce_url: String,
+}
+
+impl Rules {
+    /// Whether a task on this device counts. A device that is not known yet counts only where
+    /// every device does.
+    #[must_use]
+    pub fn counts(&self, device: Option<&str>) -> bool {
+        match device {
+            Some(device) => self.follow.counts(device, self.backend.as_deref()),
+            None => self.follow == Follow::Any,
+        }
+    }
+}
+
+/// One thing that was seen.
+#[derive(Debug, Clone)]
+pub enum Seen {
+    /// Time passed.
+    Time,
+    /// A submission went through the tap and the vendor took it.
+    Submitted {
+        /// The vendor's id.
+        id: String,
+        /// Device of the submission.
+        device: Option<String>,
+        /// Digest of the submission, hex.
+        digest: Option<String>,
+        /// The client token of the submission.
+        client_token: Option<String>,
+    },
+    /// A submission was refused, by the vendor or by the tap.
+    SubmissionRefused {
+        /// By whom and why.
+        message: String,
+    },
+    /// The program asked for a task, and this was the vendor's answer at that time.
+    Polled(Reading, Timestamp),
+    /// The program, or a person, told of a task.
+    Announced {
+        /// The vendor's id.
+        id: String,
+    },
+    /// Our own look at a task, asked for at that time.
+    Read(String, Timestamp, Result<Reading, Failure>),
+    /// Our own look at a device.
+    DeviceRead(String, Result<DeviceReading, Failure>),
+    /// The gang as it is now; `None` when there is none.
+    Gang(Option<GangSeen>),
+    /// Requests of the program do not get through the tap; `None` when they do again.
+    TapProblem(Option<String>),
+}
+
+/// What the follower reads of its gang.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct GangSeen {
+    /// Uid of the object: another one means that it was made again.
+    pub uid: String,
+    /// What a sidecar wrote, this one or an earlier one.
+    pub vendor: Option<VendorStatus>,
+    /// Where the keeper says that the gang stands.
+    pub phase: Option<Phase>,
+    /// The consumers by number.
+    pub consumers: Option<Consumers>,
+    /// Who gave the order that the keeper executes.
+    pub by: Option<OrderReason>,
+}
+
+impl GangSeen {
+    /// Whether every expected consumer is open.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.phase == Some(Phase::Released)
+            && self.consumers.is_some_and(|c| c.gated == 0 && c.released >= c.expected)
+    }
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Look at a task.
+    Read {
+        /// The task.
+        id: String,
+    },
+    /// Look at a device.
+    ReadDevice {
+        /// The device.
+        device: String,
+        /// A task that waits for it: names the region of a simulator.
+        task: String,
+    },
+    /// Make the gang's `status.vendor` this.
+    Write(Box<VendorStatus>),
+    /// Tell people.
+    Say(Line),
+}
+
+/// One line of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Whether somebody should do something about it.
+    pub warn: bool,
+    /// The text.
+    pub text: String,
+}
+
+pub(super) fn say(steps: &mut Vec<Step>, warn: bool, text: String) {
+    steps.push(Step::Say(Line { warn, text }));
+}
+
+/// A task as it is followed.
+#[derive(Debug, Clone)]
+pub struct Followed {
+    /// What is known of it.
+    pub reading: Reading,
+    /// Its place, judged.
+    pub view: Front,
+    /// Whether it counts for the release.
+    pub counts: bool,
+    /// When `reading` was true.
+    pub observed_at: Option<Timestamp>,
+    /// When it was found.
+    pub found_at: Timestamp,
+    /// When the program last asked for it.
+    pub polled_at: Option<Timestamp>,
+    /// When to look at it ourselves.
+    pub due: Timestamp,
+    /// Since when our own look is under way.
+    pub asked_at: Option<Timestamp>,
+    /// Our own looks that failed in a row.
+    pub failures: u32,
+    /// Since when they fail, and why first.
+    pub failing: Option<(Timestamp, Failure)>,
+    /// Digest of the submission, hex.
+    pub digest: Option<String>,
+    /// The client token of the submission.
+    pub client_token: Option<String>,
+    /// Which run of the program submitted it.
+    pub incarnation: Option<String>,
+    /// What was last said of it.
+    pub said: String,
+}
+
+impl Followed {
+    /// A task of which only the id is known.
+    #[must_use]
+    pub fn found(id: String, at: Timestamp, due: Timestamp) -> Self {
+        Self {
+            reading: Reading {
+                id,
+                device: None,
+                state: TaskState::Created,
+                position: None,
+                priority: false,
+                reason: None,
+                submitted_at: None,
+            },
+            view: Front::default(),
+            counts: false,
+            observed_at: None,
+            found_at: at,
+            polled_at: None,
+            due,
+            asked_at: None,
+            failures: 0,
+            failing: None,
+            digest: None,
+            client_token: None,
+            incarnation: None,
+            said: String::new(),
+        }
+    }
+
+    /// Its place in the queue.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        match self.reading.state {
+            TaskState::Queued => Position::of(self.reading.position.as_deref()),
+            _ => Position::Unknown,
+        }
+    }
+
+    /// Since when it waits, as far as is known.
+    #[must_use]
+    pub fn waits_since(&self) -> Timestamp {
+        self.reading.submitted_at.map_or(self.found_at, |at| at.min(self.found_at))
+    }
+
+    /// The facts that the policy judges.
+    #[must_use]
+    pub fn judged(&self) -> TaskSeen {
+        TaskSeen {
+            id: self.reading.id.clone(),
+            counts: self.counts,
+            // A task that nobody has looked at yet satisfies nothing.
+            state: self.reading.state.clone(),
+            front: self.view.front,
+        }
+    }
+}
+
+/// A device as it is followed.
+#[derive(Debug, Clone, Default)]
+pub struct Device {
+    /// What it told last.
+    pub reading: Option<DeviceReading>,
+    /// When.
+    pub read_at: Option<Timestamp>,
+    /// The account may not read it, or the vendor does not list it.
+    pub unreadable: bool,
+    /// Whether our look is under way.
+    pub asked_at: Option<Timestamp>,
+    /// Looks that failed in a row.
+    pub failures: u32,
+    /// Not before this time.
+    pub not_before: Option<Timestamp>,
+    /// From 0 to 1, spreads the next look.
+    pub luck: f64,
+}
+
+/// Everything that the follower knows.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// The rules.
+    pub rules: Rules,
+    /// When this worker started.
+    pub started_at: Timestamp,
+    /// The tasks in order of submission.
+    pub tasks: Vec<Followed>,
+    /// Their devices.
+    pub devices: BTreeMap<String, Device>,
+    /// Tasks that are not listed any more, as the policy judges them.
+    pub gone: Vec<TaskSeen>,
+    /// Their numbers, with those of earlier workers.
+    pub folded: Folded,
+    /// The order that stands.
+    pub order: Option<Order>,
+    /// Whether this worker gave it, so that the time it takes is known.
+    pub ordered_here: bool,
+    /// Uid of the gang that was read; nothing is written before.
+    pub gang: Option<String>,
+    /// The consumers, as the keeper counts them.
+    pub consumers: Option<Consumers>,
+    /// Whether the gates were seen open.
+    pub open: bool,
+    /// What was last handed to the writer.
+    pub written: VendorStatus,
+    /// The tap's problem.
+    pub tap_problem: Option<String>,
+    /// The last refused submission.
+    pub refused: Option<String>,
+    /// What was said once.
+    pub told: Told,
+}
+
+/// Things that are said once.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one line of the log")]
+pub struct Told {
+    /// The program has not submitted anything for long.
+    pub silent: bool,
+    /// There is no gang.
+    pub no_gang: bool,
+    /// The order is not executed.
+    pub slow: bool,
+    /// The front is judged by the position alone.
+    pub position_alone: bool,
+}
+
+/// The program is silent for this long: it may bypass the tap.
+pub const SILENT: Duration = Duration::from_secs(600);
+/// A missing gang, an order without effect, a write without success: worth a line after this.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+impl State {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(rules: Rules, at: Timestamp) -> Self {
+        Self {
+            rules,
+            started_at: at,
+            tasks: Vec::new(),
+            devices: BTreeMap::new(),
+            gone: Vec::new(),
+            folded: Folded::default(),
+            order: None,
+            ordered_here: false,
+            gang: None,
+            consumers: None,
+            open: false,
+            written: VendorStatus::default(),
+            tap_problem: None,
+            refused: None,
+            told: Told::default(),
+        }
+    }
+
+    /// The task with this id.
+    #[must_use]
+    pub fn task(&self, id: &str) -> Option<&Followed> {
+        self.tasks.iter().find(|t| t.reading.id == id)
+    }
+
+    /// Whether the order stands: it was given, and its task has not ended without a result.
+    #[must_use]
+    pub fn order_stands(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| {
+            let gone = self.gone.iter().find(|t| t.id == order.task_id).map(|t| &t.state);
+            let state = self.task(&order.task_id).map(|t| &t.reading.state).or(gone);
+            state.is_none_or(|state| !state.is_unsuccessful())
+        })
+    }
+}

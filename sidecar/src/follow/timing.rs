@@ -1,0 +1,132 @@
+//! When to ask again. PURE: the chance that spreads requests is a value.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sluice_shared::task::Position;
+use sluice_tap::interval;
+
+use crate::vendor::{Failure, FailureKind};
+
+/// A submission that passed the tap is normally polled by the program at once; only a program
+/// that stays silent is read for.
+pub const FIRST_READ: Duration = Duration::from_secs(2);
+/// A program that polled this lately is expected to poll again.
+const POLLS: Duration = Duration::from_secs(15);
+/// Devices of tasks far away: for the status that people see.
+const DEVICE_FAR: Duration = Duration::from_secs(300);
+/// Devices of tasks that come near, so that the judgement at position 1 needs no extra call.
+const DEVICE_NEAR: Duration = Duration::from_secs(30);
+/// Devices of tasks at position 1 that are held by the device or by priority tasks.
+const DEVICE_FRONT: Duration = Duration::from_secs(10);
+/// A device reading that decides on the front is at most this old.
+pub const DEVICE_FRESH: Duration = Duration::from_secs(45);
+/// Positions that count as near for device reads.
+const NEAR: u32 = 10;
+/// Back-off starts here.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// Longest pause that a vendor's Retry-After is believed.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+
+/// The present, and a number from 0 to 1 that spreads what is planned from it.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// The wall-clock time.
+    pub at: Timestamp,
+    /// The chance.
+    pub luck: f64,
+}
+
+/// `at` moved by `by`, at most to the end of time.
+#[must_use]
+pub fn after(at: Timestamp, by: Duration) -> Timestamp {
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// Time from `since` to `at`, never negative.
+#[must_use]
+pub fn elapsed(since: Timestamp, at: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(since)).unwrap_or(Duration::ZERO)
+}
+
+/// Interval until a task is read by the sidecar itself.
+///
+/// A program that polls is given time to do so first: its polls tell the same and cost no quota
+/// of our own.
+#[must_use]
+pub fn read_interval(
+    position: Position,
+    waited: Duration,
+    polled_ago: Option<Duration>,
+    luck: f64,
+) -> Duration {
+    let interval = interval::until_next(position, waited, luck);
+    let polls = polled_ago.is_some_and(|ago| ago < POLLS.max(interval.saturating_mul(2)));
+    if polls { interval.mul_f64(1.25) + Duration::from_millis(1500) } else { interval }
+}
+
+/// Interval between reads of a device whose best task is at `position`.
+#[must_use]
+pub fn device_interval(position: Position, luck: f64) -> Duration {
+    let interval = match position {
+        Position::At(1) => DEVICE_FRONT,
+        Position::At(place) if place <= NEAR => DEVICE_NEAR,
+        _ => DEVICE_FAR,
+    };
+    interval.mul_f64(0.85 + 0.15 * luck.clamp(0.0, 1.0))
+}
+
+/// Pause after the `failures`th failure in a row: doubled each time up to a limit, spread by
+/// half, and never shorter than the vendor asks for. There is no last try.
+#[must_use]
+pub fn back_off(failure: &Failure, failures: u32, luck: f64) -> Duration {
+    let longest = Duration::from_secs(match failure.kind {
+        FailureKind::NotFound | FailureKind::Away => 30,
+        FailureKind::NoCredentials | FailureKind::Denied | FailureKind::Throttled => 60,
+        FailureKind::Refused => 120,
+    });
+    let doubled = FIRST_RETRY.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(longest);
+    let spread = doubled.mul_f64(0.5 + luck.clamp(0.0, 1.0));
+    spread.max(failure.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_failure(kind: FailureKind, retry_after: Option<u64>) -> Failure {
+        Failure {
+            kind,
+            message: String::new(),
+            retry_after: retry_after.map(Duration::from_secs),
+        }
+    }
+
+    #[test]
+    fn back_off_doubles_to_its_limit_and_never_ends() {
+        let away = mk_failure(FailureKind::Away, None);
+        let seconds: Vec<u64> =
+            [1, 2, 3, 4, 5, 6, 7, u32::MAX].map(|n| back_off(&away, n, 0.5).as_secs()).into();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 30, 30, 30]);
+    }
+
+    #[test]
+    fn retry_after_is_obeyed_but_not_for_ever() {
+        let kind = FailureKind::Throttled;
+        assert_eq!(back_off(&mk_failure(kind, Some(90)), 1, 0.5).as_secs(), 90);
+        assert_eq!(back_off(&mk_failure(kind, Some(86_400)), 1, 0.5), LONGEST_RETRY_AFTER);
+        assert_eq!(back_off(&mk_failure(kind, Some(0)), 3, 0.5).as_secs(), 4);
+    }
+
+    #[test]
+    fn a_polling_program_goes_first() {
+        let day = Duration::from_secs(86_400);
+        for position in [Position::At(1), Position::At(50), Position::Unknown] {
+            let alone = read_interval(position, day, None, 0.5);
+            let polled = read_interval(position, day, Some(Duration::from_secs(1)), 0.5);
+            assert!(polled > alone + Duration::from_secs(1), "{position:?}");
+            let stopped = read_interval(position, day, Some(day), 0.5);
+            assert_eq!(stopped, alone);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Whether Braket will run a task next. PURE.
+//!
+//! Position 1 alone is not enough: the device may be offline, outside of its hours or reserved,
+//! and tasks of the Priority queue run before every normal one.
+
+use sluice_shared::task::{Position, TaskState};
+
+use super::{DeviceReading, Reading};
+
+/// The device status with which tasks are run.
+const ONLINE: &str = "ONLINE";
+
+/// What is known of the device when the front is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceSeen<'a> {
+    /// Not read yet, or too long ago.
+    Unknown,
+    /// The account may not read it, or the vendor does not list it: the position has to do.
+    Unreadable,
+    /// Read lately.
+    Read(&'a DeviceReading),
+}
+
+/// The place of a task, judged.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Front {
+    /// Whether the vendor will run it next.
+    pub front: bool,
+    /// The position, when the vendor gives only a lower bound.
+    pub at_least: Option<u32>,
+    /// Tasks known to run before it, whatever its position.
+    pub priority_ahead: Option<u32>,
+    /// Why a task at position 1 is not at the front.
+    pub held_by: Option<String>,
+}
+
+impl Front {
+    /// Judges a reading.
+    ///
+    /// Only a queued task can be at the front; a running one has passed it, and an unknown
+    /// position, device or state never is.
+    #[must_use]
+    pub fn of(reading: &Reading, device: DeviceSeen<'_>) -> Self {
+        let position = Position::of(reading.position.as_deref());
+        let mut view = Self {
+            at_least: match position {
+                Position::Beyond(bound) => Some(bound),
+                Position::At(_) | Position::Unknown => None,
+            },
+            ..Self::default()
+        };
+        if reading.state != TaskState::Queued {
+            return view;
+        }
+        if let (DeviceSeen::Read(device), false) = (device, reading.priority) {
+            view.priority_ahead = device.priority_queue.filter(|ahead| *ahead > 0);
+        }
+        if position != Position::At(1) {
+            return view;
+        }
+        match device {
+            // It is about to be read; nothing to tell people yet.
+            DeviceSeen::Unknown => {}
+            DeviceSeen::Unreadable => view.front = true,
+            DeviceSeen::Read(device) if device.status != ONLINE => {
+                view.held_by = Some(format!("device is {}", device.status));
+            }
+            DeviceSeen::Read(_) => match view.priority_ahead {
+                None => view.front = true,
+                Some(1) => view.held_by = Some("1 priority task ahead".to_owned()),
+                Some(ahead) => view.held_by = Some(format!("{ahead} priority tasks ahead")),
+            },
+        }
+        view
+    }
+}
+
+/// Reads a queue size that Braket sends as text: `7`, `>4000`, `0 (1 prioritized job(s)
+/// running)`. The number is a lower bound.
+#[must_use]
+pub fn queue_size(text: &str) -> Option<u32> {
+    let text = text.trim();
+    let bound = text.strip_prefix('>').unwrap_or(text).trim_start();
+    let digits: &str = bound.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_reading(state: &str, position: Option<&str>, priority: bool) -> Reading {
+        Reading {
+            id: "t".into(),
+            device: Some("d".into()),
+            state: TaskState::from(state),
+            position: position.map(str::to_owned),
+            priority,
+            reason: None,
+            submitted_at: None,
+        }
+    }
+
+    fn mk_device(status: &str, priority_queue: Option<u32>) -> DeviceReading {
+        DeviceReading { status: status.into(), priority_queue }
+    }
+
+    #[test]
+    fn the_table_of_the_front() {
+        let online = mk_device("ONLINE", Some(0));
+        let silent = mk_device("ONLINE", None);
+        let busy = mk_device("ONLINE", Some(3));
+        let offline = mk_device("OFFLINE", Some(0));
+        let paused = mk_device("PAUSED", Some(0));
+        let retired = mk_device("RETIRED", Some(0));
+        let odd = mk_device("NAPPING", Some(0));
+        let read = DeviceSeen::Read;
+        let rows = [
+            // state, position, priority queue of its own, device, front
+            ("QUEUED", Some("1"), false, read(&online), true),
+            ("QUEUED", Some(" 1 "), false, read(&online), true),
+            ("QUEUED", Some("1"), false, read(&silent), true),
+            ("QUEUED", Some("1"), false, read(&busy), false),
+            ("QUEUED", Some("1"), true, read(&busy), true),
+            ("QUEUED", Some("1"), false, read(&offline), false),
+            ("QUEUED", Some("1"), false, read(&paused), false),
+            ("QUEUED", Some("1"), false, read(&retired), false),
+            ("QUEUED", Some("1"), false, read(&odd), false),
+            ("QUEUED", Some("1"), true, read(&offline), false),
+            ("QUEUED", Some("1"), false, DeviceSeen::Unknown, false),
+            ("QUEUED", Some("1"), false, DeviceSeen::Unreadable, true),
+            ("QUEUED", Some("2"), false, read(&online), false),
+            ("QUEUED", Some("0"), false, read(&online), false),
+            ("QUEUED", Some(">2000"), false, read(&online), false),
+            ("QUEUED", Some(">1"), false, read(&online), false),
+            ("QUEUED", Some("None"), false, read(&online), false),
+            ("QUEUED", Some("1st"), false, read(&online), false),
+            ("QUEUED", Some(""), false, read(&online), false),
+            ("QUEUED", None, false, read(&online), false),
+            ("CREATED", Some("1"), false, read(&online), false),
+            ("RUNNING", Some("1"), false, read(&online), false),
+            ("FAILED", Some("1"), false, read(&online), false),
+            ("PONDERING", Some("1"), false, read(&online), false),
+        ];
+        for (state, position, priority, device, front) in rows {
+            let view = Front::of(&mk_reading(state, position, priority), device);
+            assert_eq!(view.front, front, "{state} {position:?} {priority} {device:?}");
+        }
+    }
+
+    #[test]
+    fn a_held_front_says_by_what() {
+        let busy = mk_device("ONLINE", Some(3));
+        let view = Front::of(&mk_reading("QUEUED", Some("1"), false), DeviceSeen::Read(&busy));
+        assert_eq!(view.priority_ahead, Some(3));
+        assert_eq!(view.held_by.as_deref(), Some("3 priority tasks ahead"));
+        let paused = mk_device("PAUSED", None);
+        let view = Front::of(&mk_reading("QUEUED", Some("1"), false), DeviceSeen::Read(&paused));
+        assert_eq!(view.held_by.as_deref(), Some("device is PAUSED"));
+    }
+
+    #[test]
+    fn a_lower_bound_is_kept_as_one() {
+        let view = Front::of(&mk_reading("QUEUED", Some(">2000"), false), DeviceSeen::Unknown);
+        assert_eq!(view.at_least, Some(2000));
+    }
+
+    #[test]
+    fn queue_sizes_in_words() {
+        let rows = [
+            ("7", Some(7)),
+            (">4000", Some(4000)),
+            ("0 (1 prioritized job(s) running)", Some(0)),
+            (" 3 ", Some(3)),
+            ("", None),
+            ("None", None),
+            ("many", None),
+            ("99999999999", None),
+        ];
+        for (text, size) in rows {
+            assert_eq!(queue_size(text), size, "{text:?}");
+        }
+    }
+}

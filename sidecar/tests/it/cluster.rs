@@ -1,0 +1,214 @@
+//! A double of the API server that knows one gang: list, watch, merge patch of its status, and
+//! faults on demand. It refuses what the cluster's policy refuses.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, patch};
+use axum::{Json, Router};
+use bytes::Bytes;
+use futures::stream;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sluice_shared::gang::VendorStatus;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Name of the gang.
+pub const GANG: &str = "maxcut-12345678";
+const KIND: &str = "QuantumGang";
+const API: &str = "sluice.flux-framework.org/v1alpha1";
+
+#[derive(Clone)]
+pub struct Cluster {
+    inner: Arc<Mutex<Inner>>,
+    changed: watch::Sender<u64>,
+    url: String,
+}
+
+#[derive(Default)]
+struct Inner {
+    gang: Option<Value>,
+    version: u64,
+    /// Refusals of the next requests of a kind: `list` or `patch`.
+    faults: VecDeque<(&'static str, u16, &'static str)>,
+    patches: Vec<(Instant, Value)>,
+    tries: usize,
+    /// Opens the gates as soon as an order is written.
+    keeper: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params {
+    #[serde(default)]
+    watch: Option<String>,
+    #[serde(default)]
+    resource_version: Option<String>,
+    field_selector: String,
+}
+
+impl Cluster {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let cluster = Self {
+            inner: Arc::default(),
+            changed: watch::Sender::new(0),
+            url,
+        };
+        let gangs = "/apis/sluice.flux-framework.org/v1alpha1/namespaces/ns/quantumgangs";
+        let router = Router::new()
+            .route(gangs, get(list))
+            .route(&format!("{gangs}/{{name}}/status"), patch(patch_status))
+            .with_state(cluster.clone());
+        tokio::spawn(axum::serve(listener, router).into_future());
+        cluster
+    }
+
+    pub fn client(&self) -> kube::Client {
+        kube::Client::try_from(kube::Config::new(self.url.parse().unwrap())).unwrap()
+    }
+
+    fn change(&self, with: impl FnOnce(&mut Inner)) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.version += 1;
+        with(&mut inner);
+        let version = inner.version.to_string();
+        if let Some(gang) = &mut inner.gang {
+            gang["metadata"]["resourceVersion"] = version.into();
+        }
+        let version = inner.version;
+        drop(inner);
+        self.changed.send_replace(version);
+    }
+
+    pub fn create_gang(&self, uid: &str) {
+        self.change(|inner| {
+            inner.gang = Some(json!({
+                "apiVersion": API,
+                "kind": KIND,
+                "metadata": {"name": GANG, "namespace": "ns", "uid": uid},
+                "spec": {},
+            }));
+        });
+    }
+
+    /// Opens the gates from now on when an order is written.
+    pub fn keep(&self) {
+        self.inner.lock().unwrap().keeper = true;
+    }
+
+    pub fn refuse(&self, kind: &'static str, times: usize, code: u16, message: &'static str) {
+        let faults = std::iter::repeat_n((kind, code, message), times);
+        self.inner.lock().unwrap().faults.extend(faults);
+    }
+
+    pub fn vendor(&self) -> Option<VendorStatus> {
+        let inner = self.inner.lock().unwrap();
+        let vendor = inner.gang.as_ref()?.get("status")?.get("vendor")?;
+        Some(serde_json::from_value(vendor.clone()).unwrap())
+    }
+
+    pub fn set_status(&self, status: Value) {
+        self.change(|inner| inner.gang.as_mut().unwrap()["status"] = status);
+    }
+
+    pub fn patches(&self) -> Vec<(Instant, Value)> {
+        self.inner.lock().unwrap().patches.clone()
+    }
+
+    /// Patches that were tried, the refused ones included.
+    pub fn tries(&self) -> usize {
+        self.inner.lock().unwrap().tries
+    }
+
+    fn fault(&self, kind: &str) -> Option<Response> {
+        let mut inner = self.inner.lock().unwrap();
+        let index = inner.faults.iter().position(|(k, ..)| *k == kind)?;
+        let (_, code, message) = inner.faults.remove(index)?;
+        Some(refusal(code, message))
+    }
+}
+
+fn refusal(code: u16, message: &str) -> Response {
+    let status = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": message, "code": code,
+    });
+    (StatusCode::from_u16(code).unwrap(), Json(status)).into_response()
+}
+
+async fn list(State(cluster): State<Cluster>, Query(params): Query<Params>) -> Response {
+    assert_eq!(params.field_selector, format!("metadata.name={GANG}"), "only the own gang");
+    if let Some(refusal) = cluster.fault("list") {
+        return refusal;
+    }
+    if params.watch.is_some() {
+        let from: u64 = params.resource_version.unwrap().parse().unwrap();
+        return watch_from(cluster, from);
+    }
+    let inner = cluster.inner.lock().unwrap();
+    Json(json!({
+        "apiVersion": API,
+        "kind": "QuantumGangList",
+        "metadata": {"resourceVersion": inner.version.to_string()},
+        "items": inner.gang.iter().collect::<Vec<_>>(),
+    }))
+    .into_response()
+}
+
+fn watch_from(cluster: Cluster, from: u64) -> Response {
+    let changes = cluster.changed.subscribe();
+    let events = stream::unfold((cluster, changes, from), |(cluster, mut changes, seen)| async move {
+        let version = *changes.wait_for(|version| *version > seen).await.ok()?;
+        let gang = cluster.inner.lock().unwrap().gang.clone();
+        let event = json!({"type": "MODIFIED", "object": gang?});
+        let line = Bytes::from(format!("{event}\n"));
+        Some((Ok::<_, Infallible>(line), (cluster, changes, version)))
+    });
+    Response::new(Body::from_stream(events))
+}
+
+async fn patch_status(
+    State(cluster): State<Cluster>,
+    headers: HeaderMap,
+    Json(patch): Json<Value>,
+) -> Response {
+    cluster.inner.lock().unwrap().tries += 1;
+    if let Some(refusal) = cluster.fault("patch") {
+        return refusal;
+    }
+    assert_eq!(headers["content-type"], "application/merge-patch+json");
+    let fields: Vec<&String> = patch["status"].as_object().unwrap().keys().collect();
+    if fields != ["vendor"] || patch.as_object().unwrap().len() != 1 {
+        return refusal(422, "ValidatingAdmissionPolicy 'sluice' denied request: only status.vendor");
+    }
+    if cluster.inner.lock().unwrap().gang.is_none() {
+        return refusal(404, "quantumgangs not found");
+    }
+    cluster.change(|inner| {
+        json_patch::merge(inner.gang.as_mut().unwrap(), &patch);
+        inner.patches.push((Instant::now(), patch.clone()));
+    });
+    let (gang, ordered) = {
+        let inner = cluster.inner.lock().unwrap();
+        let gang = inner.gang.clone().unwrap();
+        let ordered = inner.keeper && gang["status"]["vendor"]["order"].is_object();
+        (gang, ordered)
+    };
+    if ordered {
+        cluster.change(|inner| {
+            let status = &mut inner.gang.as_mut().unwrap()["status"];
+            status["phase"] = "Released".into();
+            status["consumers"] = json!({"expected": 7, "gated": 0, "released": 7});
+            status["order"] = json!({"reason": "PolicyMet"});
+        });
+    }
+    Json(gang).into_response()
+}

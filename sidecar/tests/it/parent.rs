@@ -1,0 +1,200 @@
+//! The real binary: parent, worker and probe as processes. Every process is ended by its own id.
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use sluice_shared::names;
+use sluice_shared::role::Role;
+use sluice_shared::stamp::Stamp;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::{await_some, mk_pod};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sluice-sidecar");
+
+fn command() -> Command {
+    let pod = mk_pod(Role::Producer, &Stamp { size: 8, ..Stamp::default() }, "http://127.0.0.1:9");
+    let mut command = Command::new(BINARY);
+    command
+        .env_clear()
+        .env(names::ENV_POD_NAME, pod.pod_name.unwrap())
+        .env(names::ENV_POD_UID, pod.pod_uid.unwrap())
+        .env(names::ENV_NAMESPACE, pod.namespace.unwrap())
+        .env(names::ENV_GANG, pod.gang.unwrap())
+        .env(names::ENV_STAMP, pod.stamp.unwrap())
+        .env(names::ENV_SIDECAR_ROLE, pod.role.unwrap())
+        .env("SLUICE_UPSTREAM_AWS_ENDPOINT_URL_BRAKET", "http://127.0.0.1:9")
+        .env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+        .env("AWS_SECRET_ACCESS_KEY", "canary-of-a-secret")
+        .env("SLUICE_CONTROL_PORT", "0")
+        .env("SLUICE_TAP_PORT", "0")
+        .env("SLUICE_LOG", "trace")
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+struct Running {
+    parent: Child,
+    control: SocketAddr,
+    tap: SocketAddr,
+    log: Arc<Mutex<String>>,
+}
+
+impl Running {
+    async fn start() -> Self {
+        let mut parent = command().spawn().unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let mut lines = BufReader::new(parent.stderr.take().unwrap()).lines();
+        let written = Arc::clone(&log);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                let mut log = written.lock().unwrap();
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        let (control, tap) = await_some("the addresses in the log", async || {
+            let log = log.lock().unwrap();
+            let line = log.lines().find(|l| l.contains("listening on "))?;
+            let mut found = line.split([' ', ',']).filter_map(|w| w.parse::<SocketAddr>().ok());
+            Some((found.next()?, found.next()?))
+        })
+        .await;
+        Self { parent, control, tap, log }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.parent.id().unwrap()).unwrap()).unwrap()
+    }
+
+    fn worker(&self) -> Option<Pid> {
+        let parent = self.pid().as_raw_nonzero();
+        let path = format!("/proc/{parent}/task/{parent}/children");
+        let children = std::fs::read_to_string(path).ok()?;
+        Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+    }
+
+    fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    async fn ready(&self) -> bool {
+        let port = self.control.port().to_string();
+        let probe = Command::new(BINARY).env_clear().args(["ready", "--control-port", &port]);
+        let mut probe = probe;
+        probe.output().await.unwrap().status.success()
+    }
+
+    /// Tells it to end and returns how long that took.
+    async fn end(mut self) -> (Duration, String) {
+        let told = Instant::now();
+        kill_process(self.pid(), Signal::TERM).unwrap();
+        let status = tokio::time::timeout(Duration::from_secs(10), self.parent.wait()).await;
+        assert!(status.unwrap().unwrap().success(), "{}", self.log());
+        let took = told.elapsed();
+        let log = await_some("the last line", async || {
+            let log = self.log();
+            log.contains("ending;").then_some(log)
+        })
+        .await;
+        (took, log)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_worker_is_replaced_and_no_connection_is_refused() {
+    let running = Running::start().await;
+    await_some("ready", async || running.ready().await.then_some(())).await;
+    let (control, tap) = (running.control, running.tap);
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let hammer = std::thread::spawn(move || {
+        let (mut tries, mut refused) = (0, Vec::new());
+        while stopped.try_recv().is_err() {
+            for address in [control, tap] {
+                tries += 1;
+                if let Err(error) = TcpStream::connect(address) {
+                    refused.push(error.to_string());
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        (tries, refused)
+    });
+    let mut workers = BTreeSet::new();
+    for round in 0..5 {
+        let worker = await_some("a worker", async || running.worker()).await;
+        assert!(workers.insert(worker.as_raw_nonzero()), "a new process each time");
+        let killed = Instant::now();
+        kill_process(worker, Signal::KILL).unwrap();
+        await_some("another worker", async || {
+            running.worker().filter(|w| *w != worker).map(drop)
+        })
+        .await;
+        let took = killed.elapsed();
+        // The first pauses of a crash loop are nothing; then they grow.
+        assert!(round > 0 || took < Duration::from_secs(1), "{took:?}");
+        // A request is held until the new worker answers.
+        let url = format!("http://{control}/livez");
+        let answer = reqwest::Client::builder()
+            .timeout(Duration::from_secs(20))
+            .build()
+            .unwrap()
+            .get(url)
+            .send()
+            .await;
+        assert_eq!(answer.unwrap().text().await.unwrap(), "ok\n");
+    }
+    stop.send(()).unwrap();
+    let (tries, refused) = hammer.join().unwrap();
+    assert!(tries > 50, "{tries}");
+    assert_eq!(refused, Vec::<String>::new());
+    let (took, log) = running.end().await;
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(log.contains("the worker ended (signal 9)"), "{log}");
+    assert!(!log.contains("canary"), "a secret in the log");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_worker_outlives_its_parent() {
+    let mut running = Running::start().await;
+    await_some("ready", async || running.ready().await.then_some(())).await;
+    let worker = running.worker().unwrap();
+    kill_process(running.pid(), Signal::KILL).unwrap();
+    running.parent.wait().await.unwrap();
+    await_some("the worker's end", async || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", worker.as_raw_nonzero()));
+        // An orphan may stay a zombie where nobody reaps.
+        stat.map_or(true, |s| s.contains(") Z")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_said_and_ends() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    type Change<'a> = Box<dyn Fn(&mut Command) + 'a>;
+    let rows: [(Change<'_>, &str); 4] = [
+        (Box::new(|c| drop(c.env("SLUICE_CONTROL_PORT", &port))), "cannot be listened on"),
+        (Box::new(|c| drop(c.env_remove(names::ENV_POD_UID))), "SLUICE_POD_UID is not set"),
+        (Box::new(|c| drop(c.env(names::ENV_STAMP, "{}"))), "SLUICE_STAMP cannot be used"),
+        (Box::new(|c| drop(c.arg("worker"))), "started by its parent"),
+    ];
+    for (change, text) in rows {
+        let mut command = command();
+        change(&mut command);
+        let output = command.output().await.unwrap();
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && log.contains(text), "{log}");
+    }
+    let probe = Command::new(BINARY).env_clear().args(["ready", "--control-port", "9"]).output();
+    let output = probe.await.unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing listens on 127.0.0.1:9"));
+}

@@ -23,10 +23,10 @@ pub fn gang_name(name: &str, uid: &str, index: Option<u32>) -> String {
     let readable: String = name.chars().take(READABLE).collect();
     let readable = readable.trim_end_matches(['-', '.']);
     let digest = Sha256::digest(uid.as_bytes());
-    let hash: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
+    let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
     match index {
-        Some(index) => format!("{readable}-{hash}-{index}"),
-        None => format!("{readable}-{hash}"),
+        Some(index) => format!("{readable}-{hash:08x}-{index}"),
+        None => format!("{readable}-{hash:08x}"),
     }
 }
 

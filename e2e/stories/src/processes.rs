@@ -33,9 +33,9 @@ pub fn find(program: &str, mark: &str) -> Vec<Found> {
 /// If there is none, or more than one.
 pub fn worker(program: &str, mark: &str) -> Result<Identity> {
     let all = find(program, mark);
-    let mut workers =
-        all.iter().filter(|p| all.iter().any(|other| other.identity.pid == p.parent));
-    let worker = workers.next().with_context(|| format!("no worker of {program} with {mark}: {all:?}"))?;
+    let mut workers = all.iter().filter(|p| all.iter().any(|other| other.identity.pid == p.parent));
+    let worker =
+        workers.next().with_context(|| format!("no worker of {program} with {mark}: {all:?}"))?;
     if workers.next().is_some() {
         bail!("more than one worker of {program} with {mark}: {all:?}");
     }

@@ -60,7 +60,8 @@ impl<'w> Stage<'w> {
             .map(|(name, value)| (name.to_owned(), Value::from(value)))
             .collect::<serde_json::Map<_, _>>()
             .into();
-        let secret = serde_json::from_value(json!({"metadata": {"name": KEYS}, "stringData": keys}))?;
+        let secret =
+            serde_json::from_value(json!({"metadata": {"name": KEYS}, "stringData": keys}))?;
         secrets.create(&PostParams::default(), &secret).await?;
         Ok(stage)
     }
@@ -209,7 +210,10 @@ impl<'w> Stage<'w> {
     /// If it fails, or takes longer than [`LIMIT`].
     pub async fn completed(&self, job: &str) -> Result<Job> {
         let ended = |job: &Job, kind: &str| {
-            job.status.iter().flat_map(|s| s.conditions.iter().flatten()).any(|c| c.type_ == kind && c.status == "True")
+            job.status
+                .iter()
+                .flat_map(|s| s.conditions.iter().flatten())
+                .any(|c| c.type_ == kind && c.status == "True")
         };
         let job = await_condition(&self.api::<Job>(), job, "the Job ends", LIMIT, |job| {
             ended(job, "Complete") || ended(job, "Failed")
@@ -264,7 +268,9 @@ impl<'w> Stage<'w> {
         let what = format!("an Event {reason} about {about}");
         let note = await_value(&what, LIMIT, async || match events.list(&selection).await {
             Ok(list) => {
-                let seen = |e: &Event| (e.reason.clone().unwrap_or_default(), e.message.clone().unwrap_or_default());
+                let seen = |e: &Event| {
+                    (e.reason.clone().unwrap_or_default(), e.message.clone().unwrap_or_default())
+                };
                 let all: Vec<_> = list.items.iter().map(seen).collect();
                 let found = all.iter().find(|(r, _)| r == reason).map(|(_, note)| note.clone());
                 found.ok_or_else(|| format!("{all:?}"))

@@ -1,5 +1,6 @@
 //! The cluster with Sluice in it, shared by all stories.
 
+use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -134,8 +135,9 @@ impl World {
         let mut text = String::new();
         for pod in pods.list(&ListParams::default()).await?.items {
             let name = pod.metadata.name.unwrap_or_default();
-            let log = self.lab.logs(SYSTEM, &name, "webhook").await.unwrap_or_else(|e| e.to_string());
-            text.push_str(&format!("--- {name}\n{log}\n"));
+            let log =
+                self.lab.logs(SYSTEM, &name, "webhook").await.unwrap_or_else(|e| e.to_string());
+            let _ = writeln!(text, "--- {name}\n{log}");
         }
         Ok(text)
     }

@@ -31,27 +31,54 @@ async fn jobs_that_are_refused(world: &World) -> Result<()> {
         "resources": {"limits": {names::QPU_RESOURCE: "1"}},
     }]);
     let rows: Vec<(&str, Draft, Vec<&str>)> = vec![
-        ("mode", draft().annotated(names::COORDINATION, "solo"), vec!["solo", "shared", "independent"]),
-        ("policy", draft().annotated(names::RELEASE, "soon"), vec!["soon", "front", "running", "completed"]),
+        (
+            "mode",
+            draft().annotated(names::COORDINATION, "solo"),
+            vec!["solo", "shared", "independent"],
+        ),
+        (
+            "policy",
+            draft().annotated(names::RELEASE, "soon"),
+            vec!["soon", "front", "running", "completed"],
+        ),
         ("size", draft().annotated(names::GROUP_SIZE, "many"), vec!["many", "group-size"]),
         ("other size", draft().annotated(names::GROUP_SIZE, "9"), vec!["9", "3"]),
         ("tasks", draft().annotated(names::TASKS, "some"), vec!["some", "tasks"]),
         ("follow", draft().annotated(names::FOLLOW, "me"), vec!["me", "device", "qpu", "any"]),
-        ("work queue", draft().set("/spec/completions", Value::Null).set("/spec/completionMode", json!("NonIndexed")), vec!["completions"]),
-        ("init container", draft().set("/spec/template/spec/initContainers", init), vec!["prepare", "init"]),
-        ("stamp", draft().set("/spec/template/metadata/annotations/sluice.flux-framework.org~1stamp", json!("yes")), vec!["stamp"]),
+        (
+            "work queue",
+            draft()
+                .set("/spec/completions", Value::Null)
+                .set("/spec/completionMode", json!("NonIndexed")),
+            vec!["completions"],
+        ),
+        (
+            "init container",
+            draft().set("/spec/template/spec/initContainers", init),
+            vec!["prepare", "init"],
+        ),
+        (
+            "stamp",
+            draft().set(
+                "/spec/template/metadata/annotations/sluice.flux-framework.org~1stamp",
+                json!("yes"),
+            ),
+            vec!["stamp"],
+        ),
         (
             "conflict",
-            draft()
-                .annotated(names::RELEASE, "front")
-                .set("/spec/template/metadata/annotations/sluice.flux-framework.org~1release", json!("running")),
+            draft().annotated(names::RELEASE, "front").set(
+                "/spec/template/metadata/annotations/sluice.flux-framework.org~1release",
+                json!("running"),
+            ),
             vec!["front", "running"],
         ),
         (
             "zero",
-            draft()
-                .annotated(names::RELEASE, "front")
-                .set(&format!("{CONTAINER}/resources"), json!({"limits": {names::QPU_RESOURCE: "0"}})),
+            draft().annotated(names::RELEASE, "front").set(
+                &format!("{CONTAINER}/resources"),
+                json!({"limits": {names::QPU_RESOURCE: "0"}}),
+            ),
             vec![names::QPU_RESOURCE, "0"],
         ),
     ];
@@ -71,10 +98,16 @@ async fn jobs_that_are_refused(world: &World) -> Result<()> {
 }
 
 /// Waits until the message of the gang, and so `kubectl get qg`, holds a text.
-async fn gang_says(stage: &Stage<'_>, job: &k8s_openapi::api::batch::v1::Job, text: &str) -> Result<()> {
-    stage.gang(job, &format!("its message holds {text:?}"), |g| {
-        g.status.as_ref().and_then(|s| s.message.as_ref()).is_some_and(|m| m.contains(text))
-    }).await?;
+async fn gang_says(
+    stage: &Stage<'_>,
+    job: &k8s_openapi::api::batch::v1::Job,
+    text: &str,
+) -> Result<()> {
+    stage
+        .gang(job, &format!("its message holds {text:?}"), |g| {
+            g.status.as_ref().and_then(|s| s.message.as_ref()).is_some_and(|m| m.contains(text))
+        })
+        .await?;
     Ok(())
 }
 
@@ -132,7 +165,12 @@ async fn a_vendor_in_trouble(world: &World) -> Result<()> {
     ];
     for (what, action) in troubles {
         let struck = |stage: &Stage<'_>| {
-            stage.vendor.journal().iter().filter(|e| e.operation == "GetQuantumTask" && e.fault.is_some()).count()
+            stage
+                .vendor
+                .journal()
+                .iter()
+                .filter(|e| e.operation == "GetQuantumTask" && e.fault.is_some())
+                .count()
         };
         let before = struck(&stage);
         stage.vendor.add_fault(Fault::next(1_000, "GetQuantumTask", action));
@@ -216,9 +254,11 @@ async fn a_producer_that_fails_for_good(world: &World) -> Result<()> {
         .set("/spec/backoffLimitPerIndex", json!(0));
     stage.submit(&draft).await?;
     stage.pods("j", "every gate is open", |p| p.len() == 3 && p.iter().all(|p| !gated(p))).await?;
-    stage.pods("j", "the consumers end by themselves", |p| {
-        p[1..].iter().all(|p| sluice_stories::stage::phase(p) == "Succeeded")
-    }).await?;
+    stage
+        .pods("j", "the consumers end by themselves", |p| {
+            p[1..].iter().all(|p| sluice_stories::stage::phase(p) == "Succeeded")
+        })
+        .await?;
     stage.event("j", names::EVENT_PRODUCER_FAILED).await?;
     stage.strike().await
 }
@@ -231,7 +271,9 @@ async fn a_program_past_the_tap_announces(world: &World) -> Result<()> {
         .env("DIRECT", stage.vendor.braket_url());
     stage.submit(&draft).await?;
     stage.tasks(1).await?;
-    let pods = stage.pods("j", "the gate is open", |p| p.len() == 2 && p.iter().all(|p| !gated(p))).await?;
+    let pods = stage
+        .pods("j", "the gate is open", |p| p.len() == 2 && p.iter().all(|p| !gated(p)))
+        .await?;
     ensure!(pods[1].annotations().contains_key(names::QUANTUM_JOB_ID));
     stage.run_task().await?;
     stage.completed("j").await?;

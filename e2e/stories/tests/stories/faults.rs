@@ -133,7 +133,8 @@ async fn worker_killed_after_the_release(world: &World) -> Result<()> {
 async fn kill_leader(world: &World) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(world.kube(), SYSTEM);
     let holder = await_value("a keeper leads", LIMIT, async || {
-        let list = leases.list(&kube::api::ListParams::default()).await.map_err(|e| e.to_string())?;
+        let list =
+            leases.list(&kube::api::ListParams::default()).await.map_err(|e| e.to_string())?;
         list.items
             .into_iter()
             .filter_map(|lease| lease.spec?.holder_identity)
@@ -217,7 +218,9 @@ async fn webhook_away(world: &World) -> Result<()> {
     .await?;
     let quantum = stage.refused(&stage.draft("quantum", 3, "fanout.py")).await;
     // Everything that is not quantum starts as ever.
-    let plain = stage.shell("plain", 1, "true").set("/spec/template/spec/containers/0/resources", json!({}));
+    let plain = stage
+        .shell("plain", 1, "true")
+        .set("/spec/template/spec/containers/0/resources", json!({}));
     let created = stage.submit(&plain).await;
     let ended = stage.completed("plain").await;
     world.scale(2).await?;
@@ -247,13 +250,16 @@ async fn job_created_in_the_second_of_the_install(world: &World) -> Result<()> {
     let draft = stage.draft("meanwhile", 3, "fanout.py");
     let (installed, submitted) = tokio::join!(
         world.install(),
-        await_value("the Job is accepted and split", Duration::from_secs(60), async || {
+        await_value("the Job is accepted and split", Duration::from_mins(1), async || {
             match stage.submit(&draft).await {
                 Ok(job) if job.labels().contains_key(names::JOB_LABEL) => Ok(()),
                 Ok(job) => {
                     let jobs = stage.api::<Job>();
                     let gone = jobs.delete(&job.name_any(), &DeleteParams::background()).await;
-                    Err(format!("accepted before the webhook was there; deleted again: {}", gone.is_ok()))
+                    Err(format!(
+                        "accepted before the webhook was there; deleted again: {}",
+                        gone.is_ok()
+                    ))
                 }
                 Err(error) => Err(format!("{error:#}")),
             }

@@ -26,9 +26,8 @@ fn group_of(pod: &Pod) -> Option<&str> {
 /// What the Job controller does with `WorkloadWithJob`: one group for all pods of the Job, index
 /// 0 included. A gang of three with two gated members would never start.
 async fn h1_a_common_pod_group_does_not_deadlock(world: &World) -> Result<()> {
-    let stage = world
-        .stage_with("h1", |config| config.by_hand(Ahead { normal: 3, priority: 0 }))
-        .await?;
+    let stage =
+        world.stage_with("h1", |config| config.by_hand(Ahead { normal: 3, priority: 0 })).await?;
     let kind = ApiResource {
         group: "scheduling.k8s.io".into(),
         version: "v1alpha2".into(),
@@ -41,10 +40,9 @@ async fn h1_a_common_pod_group_does_not_deadlock(world: &World) -> Result<()> {
     let group = DynamicObject::new("common", &kind)
         .data(json!({"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}));
     groups.create(&PostParams::default(), &group).await?;
-    let draft = stage.draft("j", 3, "fanout.py").set(
-        "/spec/template/spec/schedulingGroup",
-        json!({"podGroupName": "common"}),
-    );
+    let draft = stage
+        .draft("j", 3, "fanout.py")
+        .set("/spec/template/spec/schedulingGroup", json!({"podGroupName": "common"}));
     let job = stage.submit(&draft).await?;
     let pods = stage.pods("j", "the producer runs", |p| p.len() == 3 && started(&p[0])).await?;
     ensure!(group_of(&pods[0]).is_none(), "the producer is in a group: {:?}", group_of(&pods[0]));
@@ -52,9 +50,11 @@ async fn h1_a_common_pod_group_does_not_deadlock(world: &World) -> Result<()> {
         pods[1..].iter().all(|p| group_of(p).is_some_and(|g| g != "common") && gated(p)),
         "consumers kept the common group"
     );
-    stage.gang(&job, "position 4 is shown", |g| {
-        g.status.as_ref().and_then(|s| s.position.as_deref()) == Some("4")
-    }).await?;
+    stage
+        .gang(&job, "position 4 is shown", |g| {
+            g.status.as_ref().and_then(|s| s.position.as_deref()) == Some("4")
+        })
+        .await?;
     stage.vendor.step(GARNET, 3).await?;
     stage.pods("j", "every gate is open", |p| p.iter().all(|p| !gated(p))).await?;
     stage.run_task().await?;
@@ -85,9 +85,8 @@ async fn h2_a_retried_consumer_of_a_finished_gang_runs(world: &World) -> Result<
     stage.api::<Pod>().delete(&lost, &DeleteParams::default().grace_period(0)).await?;
     stage
         .pods("j", "the new pod of index 3 runs", |pods| {
-            pods.iter().any(|p| {
-                index_of(p) == Some(3) && p.name_any() != lost && phase(p) == "Running"
-            })
+            pods.iter()
+                .any(|p| index_of(p) == Some(3) && p.name_any() != lost && phase(p) == "Running")
         })
         .await?;
     stage.strike().await

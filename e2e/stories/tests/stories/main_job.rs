@@ -70,15 +70,13 @@ async fn eight_pods_fan_out(world: &World) -> Result<()> {
 
     // Position 1: all open, each with the id, in one patch.
     stage.vendor.step(GARNET, 1).await?;
-    let pods = stage
-        .pods("fanout", "every gate is open", |pods| pods.iter().all(|p| !gated(p)))
-        .await?;
+    let pods =
+        stage.pods("fanout", "every gate is open", |pods| pods.iter().all(|p| !gated(p))).await?;
     for consumer in &pods[1..] {
         ensure!(job_id(consumer) == Some(&task.arn), "{:?}", consumer.annotations());
     }
-    let gang = stage
-        .gang(&job, "it is Released", |g| condition(g, names::CONDITION_RELEASED))
-        .await?;
+    let gang =
+        stage.gang(&job, "it is Released", |g| condition(g, names::CONDITION_RELEASED)).await?;
     let order = gang.status.clone().and_then(|s| s.order);
     ensure!(
         order.as_ref().is_some_and(|o| o.reason == OrderReason::PolicyMet && o.task_id == task.arn),
@@ -111,7 +109,11 @@ async fn policy_completed_waits_for_the_result(world: &World) -> Result<()> {
     stage.gang(&job, "position 1 is shown", |g| position(g) == Some("1")).await?;
     stage.vendor.step(GARNET, 1).await?;
     let running = |g: &QuantumGang| {
-        g.status.iter().flat_map(|s| s.vendor.iter()).flat_map(|v| &v.tasks).any(|t| t.state == "RUNNING")
+        g.status
+            .iter()
+            .flat_map(|s| s.vendor.iter())
+            .flat_map(|v| &v.tasks)
+            .any(|t| t.state == "RUNNING")
     };
     stage.gang(&job, "it runs", running).await?;
     let pods = stage.pods("j", "three pods", |pods| pods.len() == 3).await?;
@@ -157,8 +159,7 @@ async fn independent_pods_each_have_a_gang(world: &World) -> Result<()> {
     stage.pods("alone", "three pods, none gated", |p| p.len() == 3 && !p.iter().any(gated)).await?;
     stage.tasks(3).await?;
     for index in 0..3 {
-        let name =
-            naming::gang_name(&job.name_any(), &job.uid().unwrap_or_default(), Some(index));
+        let name = naming::gang_name(&job.name_any(), &job.uid().unwrap_or_default(), Some(index));
         stage.gang_named(&name, "it has its task", |g| position(g).is_some()).await?;
     }
     stage.vendor.step(GARNET, 4).await?;
@@ -186,7 +187,10 @@ async fn a_job_in_fluence_form_is_independent(world: &World) -> Result<()> {
     let draft = stage
         .draft("old", 2, "alone.py")
         .set("/spec/template/metadata/labels/fluence.flux-framework.org~1group", json!("g"))
-        .set("/spec/template/metadata/annotations/fluence.flux-framework.org~1group-size", json!("2"));
+        .set(
+            "/spec/template/metadata/annotations/fluence.flux-framework.org~1group-size",
+            json!("2"),
+        );
     stage.submit(&draft).await?;
     stage.pods("old", "two pods, none gated", |p| p.len() == 2 && !p.iter().any(gated)).await?;
     stage.tasks(2).await?;
@@ -219,8 +223,9 @@ async fn a_person_opens_the_gates(world: &World) -> Result<()> {
     let gang = stage.gang(&job, "position 51 is shown", |g| position(g) == Some("51")).await?;
     let order = json!({"spec": {"release": {"by": "operator", "reason": "maintenance at noon"}}});
     stage.patch_gang(&gang, order).await?;
-    let pods =
-        stage.pods("j", "every gate is open", |p| p.len() == 3 && p.iter().all(|p| !gated(p))).await?;
+    let pods = stage
+        .pods("j", "every gate is open", |p| p.len() == 3 && p.iter().all(|p| !gated(p)))
+        .await?;
     ensure!(pods[1..].iter().all(|p| job_id(p) == Some(&task.arn)), "the id is missing");
     stage.event("j", names::EVENT_RELEASED_BY_PERSON).await?;
     stage.vendor.step(GARNET, 52).await?;

@@ -28,9 +28,11 @@ async fn one_that_submits_late(world: &World) -> Result<()> {
         .pods("late", "the producer runs and two wait", |p| p.len() == 3 && started(&p[0]))
         .await?;
     ensure!(pods[1..].iter().all(gated), "open before any submission");
-    stage.gang(&job, "it says what it waits for", |g| {
-        g.status.as_ref().is_some_and(|s| s.message.is_some() && s.task.is_none())
-    }).await?;
+    stage
+        .gang(&job, "it says what it waits for", |g| {
+            g.status.as_ref().is_some_and(|s| s.message.is_some() && s.task.is_none())
+        })
+        .await?;
     stage.tasks(1).await?;
     stage.pods("late", "every gate is open", |p| p.iter().all(|p| !gated(p))).await?;
     stage.run_task().await?;
@@ -52,9 +54,9 @@ async fn one_that_submits_and_exits(world: &World) -> Result<()> {
         let id = kube::ResourceExt::annotations(consumer).get(names::QUANTUM_JOB_ID);
         ensure!(id == Some(&task.arn), "{id:?} instead of {}", task.arn);
     }
-    let gang = stage.gang(&job, "an order stands", |g| {
-        g.status.as_ref().is_some_and(|s| s.order.is_some())
-    }).await?;
+    let gang = stage
+        .gang(&job, "an order stands", |g| g.status.as_ref().is_some_and(|s| s.order.is_some()))
+        .await?;
     let reason = gang.status.and_then(|s| s.order).map(|o| o.reason);
     ensure!(reason == Some(OrderReason::ProducerSucceeded), "{reason:?}");
     stage.event("hasty", names::EVENT_PRODUCER_LEFT_EARLY).await?;
@@ -81,19 +83,17 @@ async fn an_endpoint_that_the_user_set(world: &World) -> Result<()> {
     let url = json!({"metadata": {"name": "where"}, "data": {"url": stage.vendor.braket_url()}});
     let maps = stage.api::<ConfigMap>();
     maps.create(&PostParams::default(), &serde_json::from_value(url)?).await?;
-    let draft = stage
-        .draft("j", 2, "fanout.py")
-        .without_env(names::ENV_AWS_ENDPOINT_URL_BRAKET)
-        .env(
+    let draft =
+        stage.draft("j", 2, "fanout.py").without_env(names::ENV_AWS_ENDPOINT_URL_BRAKET).env(
             names::ENV_BRAKET_ENDPOINT,
             json!({"valueFrom": {"configMapKeyRef": {"name": "where", "key": "url"}}}),
         );
     // Consumers keep the user's own endpoint.
     let job = stage.submit(&draft).await?;
     stage.tasks(1).await?;
-    stage.gang(&job, "the task is followed", |g| {
-        g.status.as_ref().is_some_and(|s| s.task.is_some())
-    }).await?;
+    stage
+        .gang(&job, "the task is followed", |g| g.status.as_ref().is_some_and(|s| s.task.is_some()))
+        .await?;
     stage.run_task().await?;
     stage.completed("j").await?;
     stage.strike().await
@@ -116,9 +116,11 @@ async fn a_wrong_principal(world: &World) -> Result<()> {
     let tokens: Vec<_> =
         stage.vendor.journal().into_iter().filter_map(|e| e.client_token).collect();
     ensure!(!tokens.iter().any(|t| t == "stranger"), "the stranger's request reached the vendor");
-    stage.gang(&job, "the own task is followed", |g| {
-        g.status.as_ref().is_some_and(|s| s.task.is_some())
-    }).await?;
+    stage
+        .gang(&job, "the own task is followed", |g| {
+            g.status.as_ref().is_some_and(|s| s.task.is_some())
+        })
+        .await?;
     stage.run_task().await?;
     stage.completed("j").await?;
     stage.strike().await
@@ -137,9 +139,9 @@ async fn an_image_without_python(world: &World) -> Result<()> {
         .env("DEVICE", GARNET);
     let job = stage.submit(&draft).await?;
     stage.tasks(1).await?;
-    stage.gang(&job, "the task is followed", |g| {
-        g.status.as_ref().is_some_and(|s| s.task.is_some())
-    }).await?;
+    stage
+        .gang(&job, "the task is followed", |g| g.status.as_ref().is_some_and(|s| s.task.is_some()))
+        .await?;
     stage.run_task().await?;
     stage.completed("j").await?;
     stage.strike().await
@@ -149,8 +151,9 @@ async fn a_retried_consumer_is_opened(world: &World) -> Result<()> {
     let stage = world.stage("retry").await?;
     stage.submit(&stage.draft("j", 3, "fanout.py")).await?;
     let task = stage.tasks(1).await?.remove(0);
-    let pods =
-        stage.pods("j", "every gate is open", |p| p.len() == 3 && p.iter().all(|p| !gated(p))).await?;
+    let pods = stage
+        .pods("j", "every gate is open", |p| p.len() == 3 && p.iter().all(|p| !gated(p)))
+        .await?;
     let victim = kube::ResourceExt::name_any(&pods[2]);
     stage
         .api::<k8s_openapi::api::core::v1::Pod>()
@@ -168,7 +171,8 @@ async fn a_retried_consumer_is_opened(world: &World) -> Result<()> {
     let again = pods
         .iter()
         .find(|p| {
-            sluice_stories::stage::index_of(p) == Some(2) && kube::ResourceExt::name_any(*p) != victim
+            sluice_stories::stage::index_of(p) == Some(2)
+                && kube::ResourceExt::name_any(*p) != victim
         })
         .context("the pod of index 2 is gone again")?;
     let id = kube::ResourceExt::annotations(again).get(names::QUANTUM_JOB_ID);

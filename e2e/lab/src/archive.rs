@@ -157,8 +157,8 @@ fn add_folder(
         path.push(part);
         if made.insert(path.clone()) {
             // The program may write to /tmp only.
-            let mode = if path == Path::new("tmp") { 0o1777 } else { 0o755 };
-            let mut header = header(EntryType::Directory, mode, 0);
+            let rights = if path == Path::new("tmp") { 0o1777 } else { 0o755 };
+            let mut header = header(EntryType::Directory, rights, 0);
             tar.append_data(&mut header, &path, std::io::empty())?;
         }
     }

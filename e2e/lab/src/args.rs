@@ -31,10 +31,13 @@ pub(crate) enum Action {
         /// Version of Kubernetes.
         #[arg(long, value_parser = release, default_value = V1_36.version)]
         kubernetes: &'static Release,
+        /// Seconds to wait for another cluster of this machine to go.
+        #[arg(long, default_value_t = 0)]
+        wait: u64,
         /// Nodes without machines to add.
         #[arg(long, default_value_t = 0)]
         kwok_nodes: u32,
-        /// Feature gates to switch on besides the usual ones, as in WorkloadWithJob.
+        /// Feature gates to switch on besides the usual ones, as in `WorkloadWithJob`.
         #[arg(long = "feature", value_name = "GATE")]
         features: Vec<String>,
     },

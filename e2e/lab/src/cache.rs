@@ -54,7 +54,13 @@ pub fn key(inputs: &[(&str, &[u8])]) -> String {
 
 /// Bytes as lower-case hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.extend(
+            [byte >> 4, byte & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
+        );
+    }
+    text
 }
 
 /// The entry `kind/key`: where it is, built first if it is missing. Of several processes that

@@ -27,10 +27,16 @@ pub(crate) fn run(command: &mut Command) -> Result<String> {
 
 /// The same on a thread of its own, for callers that must not block.
 pub(crate) async fn run_async(mut command: Command) -> Result<String> {
-    let line = shown(&command);
-    tokio::task::spawn_blocking(move || run(&mut command))
+    blocking(move || run(&mut command)).await
+}
+
+/// Runs blocking work beside the runtime's own threads.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work)
         .await
-        .map_err(|e| Error::Invalid(format!("{line}: {e}")))?
+        .map_err(|e| Error::Invalid(format!("a step of the lab ended early: {e}")))?
 }
 
 fn shown(command: &Command) -> String {

@@ -147,7 +147,7 @@ fn restore_kernel_settings(layout: &Layout) {
 /// Can the state directory hold the layers of an overlay?
 pub(crate) fn takes_overlay(folder: &Path) -> bool {
     const OVERLAYFS: i64 = 0x794c_7630;
-    rustix::fs::statfs(folder).is_ok_and(|stat| i64::from(stat.f_type) != OVERLAYFS)
+    rustix::fs::statfs(folder).is_ok_and(|stat| stat.f_type != OVERLAYFS)
 }
 
 /// Removes all that a cluster left on the machine once its processes are gone, but its logs.

@@ -17,16 +17,18 @@ use crate::{
     settings::PAUSE_IMAGE,
 };
 
-/// An image with busybox: `sh`, `sleep`, `wget`, `nc` and more, all static.
+/// An image with busybox (`sh`, `sleep`, `nc` and more) and `curl`.
 pub const TOOLS_IMAGE: &str = "sluice.local/tools:lab";
 /// An image that runs the Python of the host, which comes in by mounts.
 pub const PYTHON_IMAGE: &str = "sluice.local/python:lab";
 
 const BUSYBOX: &str = "/bin/busybox";
+// busybox's own wget crashes when it is static: it would load libraries to look up names.
+const CURL: &str = "/usr/bin/curl";
 const TOOLS: &[&str] = &[
     "sh", "ash", "cat", "cp", "date", "echo", "env", "false", "grep", "head", "id", "ls", "mkdir",
     "nc", "printf", "ps", "rm", "sed", "seq", "sleep", "sort", "tail", "test", "touch", "true",
-    "wc", "wget",
+    "wc",
 ];
 
 /// The image of the sandbox process.
@@ -39,12 +41,12 @@ pub(crate) fn pause(programs: &Programs) -> Image {
     }
 }
 
-/// An image with busybox.
+/// The image of [`TOOLS_IMAGE`].
 #[must_use]
 pub fn tools() -> Image {
     Image {
         name: TOOLS_IMAGE.to_owned(),
-        files: vec![("/bin/busybox".into(), BUSYBOX.into())],
+        files: vec![("/bin/busybox".into(), BUSYBOX.into()), ("/bin/curl".into(), CURL.into())],
         links: TOOLS.iter().map(|tool| (Path::new("/bin").join(tool), "busybox".into())).collect(),
         entrypoint: vec!["/bin/sh".to_owned()],
         env: vec!["PATH=/bin".to_owned()],

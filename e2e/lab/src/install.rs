@@ -4,10 +4,10 @@ use std::{path::Path, process::Command};
 
 use crate::{
     archive::Image,
-    command::run_async,
+    command::{blocking, run_async},
     error::Result,
     images,
-    lab::{Lab, blocking},
+    lab::Lab,
     progress::Step,
 };
 

@@ -2,7 +2,7 @@
 
 mod args;
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use args::{Action, LabArgs, Place};
@@ -27,14 +27,14 @@ async fn run(action: Action) -> anyhow::Result<ExitCode> {
             say(&kubectl.parent().unwrap_or(&kubectl).display().to_string())?;
         }
         Action::Python => say(&sluice_lab::python_env()?.python().display().to_string())?,
-        Action::Up { place, kubernetes, kwok_nodes, features } => {
+        Action::Up { place, kubernetes, kwok_nodes, features, wait } => {
             let options = Options {
                 dir: place.dir,
                 release: kubernetes,
                 features,
                 fake_nodes: kwok_nodes,
                 detached: true,
-                ..Options::default()
+                patience: Duration::from_secs(wait),
             };
             let lab = Lab::up(options).await?;
             say(&format!("export KUBECONFIG={}", lab.kubeconfig().display()))?;

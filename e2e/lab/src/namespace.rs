@@ -27,7 +27,7 @@ const DYNAMIC: &[(&str, &str, &str, &str)] = &[
     ("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups"),
     ("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups"),
 ];
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A namespace that goes with its value.
 ///

@@ -13,8 +13,9 @@ use serde_json::json;
 use crate::{
     components::Component,
     error::{Error, Result},
-    lab::{Lab, is_ready},
+    lab::Lab,
     progress::Step,
+    startup::is_ready,
     wait::await_list,
 };
 
@@ -50,7 +51,7 @@ impl Lab {
             .try_collect::<()>()
             .await?;
         let all = there + count as usize;
-        let limit = Duration::from_secs(120);
+        let limit = Duration::from_mins(2);
         await_list(&nodes, &selection, "the fake nodes are ready", limit, |nodes| {
             nodes.iter().filter(|node| is_ready(node)).count() >= all
         })

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How long one command or one reading of a log may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// What a command in a container printed, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

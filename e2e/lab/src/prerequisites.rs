@@ -37,6 +37,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     Tool { program: "cc", package: "gcc" },
     Tool { program: "ldd", package: "libc-bin" },
     Tool { program: "/bin/busybox", package: "busybox-static" },
+    Tool { program: "/usr/bin/curl", package: "curl" },
 ];
 
 const GO: (u32, u32) = (1, 26);

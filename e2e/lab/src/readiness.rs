@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How long a component may take; a busy machine needs several times the usual.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The client of the probes, which trusts the cluster's certificate authority.

@@ -1,5 +1,7 @@
 //! A whole cluster: it starts, runs real containers, survives faults, and leaves nothing behind.
 
+#![expect(clippy::expect_used, reason = "helpers of a test")]
+
 use std::{
     collections::BTreeSet,
     io::{Read, Write},
@@ -20,8 +22,8 @@ use sluice_lab::{
     images, process, python_env,
 };
 
-const LIMIT: Duration = Duration::from_secs(60);
-const PATIENCE: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(15);
 
 /// Asks the API server through its Service, a program of the host at the node's address, and an
 /// address of the outside; then waits for a file.
@@ -70,7 +72,7 @@ async fn a_cluster_lives_and_leaves_nothing() {
     let lab = Lab::up(options()).await.expect("up");
     lab.load_test_images(Some(&python)).await.expect("images");
     let ns = lab.namespace("story").await.expect("namespace");
-    runs_a_job(&lab, &ns, &python).await;
+    Box::pin(runs_a_job(&lab, &ns, &python)).await;
     survives_faults(&lab, &ns).await;
     plays_nodes(&lab, &ns).await;
     writes_down_a_failure(&lab).await;

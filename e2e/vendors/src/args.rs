@@ -86,3 +86,36 @@ impl VendorsArgs {
         Ok(config)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn config(flags: &[&str]) -> anyhow::Result<Config> {
+        VendorsArgs::try_parse_from(["sluice-vendors"].iter().chain(flags))?.config()
+    }
+
+    #[test]
+    fn flags_lie_over_the_file() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let text = r#"{"quotaScale": 0.5, "journal": 7, "principals": [{"accessKeyId": "K",
+            "secretAccessKey": "s", "account": "111122223333", "name": "user/u"}]}"#;
+        file.write_all(text.as_bytes()).unwrap();
+        let path = file.path().to_str().unwrap();
+        let config = config(&["--config", path, "--quota-scale", "2", "--ahead", "9"]).unwrap();
+        assert_eq!((config.quota_scale, config.journal), (2.0, 7));
+        assert_eq!(config.principals[0].arn(), "arn:aws:iam::111122223333:user/u");
+        let ahead: Vec<_> = config.devices.iter().map(|device| device.ahead.normal).collect();
+        assert_eq!(ahead, [0, 0, 9, 9, 9, 9], "simulators keep their own");
+    }
+
+    #[test]
+    fn a_misspelled_field_is_named() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(br#"{"quotaScala": 1}"#).unwrap();
+        let error = config(&["--config", file.path().to_str().unwrap()]).unwrap_err();
+        assert!(format!("{error:#}").contains("quotaScala"), "{error:#}");
+    }
+}

@@ -24,7 +24,12 @@ pub(crate) fn compute(hub: &Arc<Hub>, tracker: &TaskTracker, jobs: Vec<Job>) {
             let outcome = hub.simulator.compute(job.clone()).await;
             let now = Timestamp::now();
             let mut state = hub.lock();
+            let runs = state.world.runs(&job.id);
             let outcome = outcome.map(|result| {
+                if !runs {
+                    // Cancelled or forgotten meanwhile: the vendor keeps no result of it.
+                    return;
+                }
                 let body = Bytes::from(result);
                 state.store.deposit(&job.account, &job.bucket, &job.key, body, now);
             });

@@ -280,6 +280,20 @@ impl Steering {
         }
     }
 
+    /// Looks again and again until something holds. `false`: it did not within the limit.
+    pub async fn until(&self, limit: Duration, holds: impl Fn(&Self) -> bool) -> bool {
+        let end = tokio::time::Instant::now() + limit;
+        loop {
+            if holds(self) {
+                return true;
+            }
+            if tokio::time::Instant::now() >= end {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Changes a device, named by ARN, by the last part of it, or by its display name.
     ///
     /// # Errors

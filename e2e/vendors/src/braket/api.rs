@@ -275,6 +275,8 @@ fn create(
         Status::Online | Status::Paused => {}
     }
     let action_type = creation.check(device)?;
+    // The vendor tells milliseconds, and searches must find what it tells.
+    let created = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
     let queued_at = now + millis(device.pace.created_ms);
     let id = Uuid::new_v4().to_string();
     let arn = task_arn(region, &principal.account, &id);
@@ -294,7 +296,7 @@ fn create(
         experimental: creation.experimental_capabilities,
         // Tasks of hybrid jobs carry a job token and are served first.
         lane: if creation.job_token.is_some() { Lane::Priority } else { Lane::Normal },
-        created: now,
+        created,
         ended: None,
         phase: Phase::Waiting { queued_at },
         pretence: Pretence::default(),

@@ -78,6 +78,11 @@ pub struct Device {
     /// Foreign places before a new task.
     #[serde(default)]
     pub ahead: Ahead,
+    /// Recorded waits, in milliseconds, taken in turn: a task that is the first of ours in the
+    /// line gets the pace with which it starts after that time, if nothing else comes between.
+    /// Empty: the pace as it is.
+    #[serde(default)]
+    pub waits_ms: Vec<u64>,
     /// Status.
     #[serde(default)]
     pub status: Status,
@@ -269,6 +274,7 @@ pub fn catalogue() -> Vec<Device> {
         schema: ("simulators.gate_model_simulator_device_capabilities".to_owned(), "1".to_owned()),
         pace: Pace { step_ms: 100, running_ms: 500, capacity: 50, ..Pace::default() },
         ahead: Ahead::default(),
+        waits_ms: Vec::new(),
         status: Status::Online,
         status_reason: None,
     };
@@ -286,6 +292,7 @@ pub fn catalogue() -> Vec<Device> {
         schema: (format!("{0}.{0}_device_capabilities", provider.to_lowercase()), "1".to_owned()),
         pace: Pace::default(),
         ahead: Ahead { normal: 4, priority: 0 },
+        waits_ms: Vec::new(),
         status: Status::Online,
         status_reason: None,
     };

@@ -89,6 +89,17 @@ pub struct Ahead {
     pub priority: u64,
 }
 
+impl Ahead {
+    /// The places of one lane.
+    #[must_use]
+    pub fn of(self, lane: Lane) -> u64 {
+        match lane {
+            Lane::Normal => self.normal,
+            Lane::Priority => self.priority,
+        }
+    }
+}
+
 /// What happened to a task of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Happened {
@@ -157,11 +168,7 @@ impl Queue {
 
     /// Puts a task at the end of its lane, behind at least [`Ahead`] foreign places.
     pub fn submit(&mut self, id: &str, lane: Lane, now: Timestamp) {
-        let wanted = match lane {
-            Lane::Normal => self.ahead.normal,
-            Lane::Priority => self.ahead.priority,
-        };
-        let missing = wanted.saturating_sub(self.waiting(lane));
+        let missing = self.ahead.of(lane).saturating_sub(self.waiting(lane));
         self.add_foreign(lane, missing, now);
         self.lane_mut(lane).push_back(Place::Task(id.to_owned()));
         self.wind(now);
@@ -304,6 +311,12 @@ impl Queue {
                 Place::Task(_) => 1,
             })
             .sum()
+    }
+
+    /// Whether a task of ours waits.
+    #[must_use]
+    pub fn has_own(&self) -> bool {
+        self.normal.iter().chain(&self.priority).any(|place| matches!(place, Place::Task(_)))
     }
 
     /// Ids of the tasks that run.

@@ -50,6 +50,8 @@ pub struct DeviceChange {
     pub add_priority: Option<u64>,
     /// Takes the foreign places of the priority lane away.
     pub clear_priority: bool,
+    /// Recorded waits, see [`Device::waits_ms`].
+    pub waits_ms: Option<Vec<u64>>,
     /// The next tasks that start fail.
     pub fail_next: Option<u64>,
     /// What their `failureReason` says.
@@ -100,6 +102,7 @@ pub struct World {
     tokens: HashMap<(String, String, String), (Value, TaskId)>,
     outcomes: HashMap<TaskId, Result<(), String>>,
     failures: HashMap<String, (u64, String)>,
+    waited: HashMap<String, usize>,
 }
 
 impl World {
@@ -115,6 +118,7 @@ impl World {
             tokens: HashMap::new(),
             outcomes: HashMap::new(),
             failures: HashMap::new(),
+            waited: HashMap::new(),
         }
     }
 
@@ -160,12 +164,8 @@ impl World {
     /// Places in a lane of a device.
     #[must_use]
     pub fn waiting(&self, device: &Device, region: &str, lane: Lane) -> u64 {
-        let preset = match lane {
-            Lane::Normal => device.ahead.normal,
-            Lane::Priority => device.ahead.priority,
-        };
         // Before the first submission the foreign places exist only as a number.
-        self.queue(&device.arn, region).map_or(preset, |queue| queue.waiting(lane))
+        self.queue(&device.arn, region).map_or(device.ahead.of(lane), |queue| queue.waiting(lane))
     }
 
     /// The task that an earlier request with the same token made, and that request.
@@ -187,6 +187,14 @@ impl World {
             .entry((task.device.clone(), task.region.clone()))
             .or_insert_with(|| Queue::new(device.pace, device.ahead));
         queue.hold(device.status != Status::Online, now);
+        let places = queue.waiting(task.lane).max(device.ahead.of(task.lane)) + 1;
+        if !queue.has_own() && !device.waits_ms.is_empty() {
+            let turn = self.waited.entry(device.arn.clone()).or_default();
+            let wait = device.waits_ms[*turn % device.waits_ms.len()];
+            *turn += 1;
+            let moves = places.div_ceil(u64::from(device.pace.places.max(1)));
+            queue.set_pace(Pace { step_ms: wait / moves, ..device.pace }, now);
+        }
         queue.submit(&task.id, task.lane, now);
         let key = (task.account.clone(), task.region.clone(), token.to_owned());
         self.tokens.insert(key, (request, task.id.clone()));
@@ -269,9 +277,18 @@ impl World {
         self.queues.values().filter_map(Queue::next_due).chain(cancels).min()
     }
 
+    /// Whether a task is on its device.
+    #[must_use]
+    pub fn runs(&self, id: &str) -> bool {
+        self.tasks.get(id).is_some_and(|task| task.phase == Phase::Running)
+    }
+
     /// Says how the computation of a started task ended.
     pub fn computed(&mut self, id: &str, outcome: Result<(), String>, now: Timestamp) {
-        let Some(task) = self.tasks.get(id) else { return };
+        // A task that was cancelled meanwhile needs no outcome.
+        let Some(task) = self.tasks.get(id).filter(|task| task.phase == Phase::Running) else {
+            return;
+        };
         let key = (task.device.clone(), task.region.clone());
         if let Some(queue) = self.queues.get_mut(&key) {
             self.outcomes.insert(id.to_owned(), outcome);
@@ -304,6 +321,10 @@ impl World {
         device.status_reason = change.status_reason.or(device.status_reason.take());
         device.pace = change.pace.unwrap_or(device.pace);
         device.ahead = change.ahead.unwrap_or(device.ahead);
+        if let Some(waits) = change.waits_ms {
+            device.waits_ms = waits;
+            self.waited.remove(&arn);
+        }
         let device = device.clone();
         // Foreign places may be added before the first task comes.
         for region in &device.regions {
@@ -441,3 +462,7 @@ impl World {
         jobs
     }
 }
+
+#[cfg(test)]
+#[path = "world_tests.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 //! The worker that computes programs dies, or is not there.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use sluice_vendors::{Config, Emulator, Health, Running};
 
@@ -9,14 +10,10 @@ use crate::python::{Call, bell, call, interpreter, submission};
 const SV1: &str = "arn:aws:braket:::device/quantum-simulator/amazon/sv1";
 
 async fn ended(vendor: &Running, arn: &str) -> sluice_vendors::TaskView {
-    for _ in 0..600 {
-        let task = vendor.task(arn).expect("the task exists");
-        if task.ended.is_some() {
-            return task;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-    panic!("the task does not end: {:?} {:?}", vendor.task(arn), vendor.health());
+    let task = || vendor.task(arn).expect("the task exists");
+    let limit = Duration::from_mins(1);
+    assert!(vendor.until(limit, |_| task().ended.is_some()).await, "{:?}", vendor.health());
+    task()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,8 @@ pub struct Config {
     /// How long a request is held while the vendor is away. Keep it under the 60 s after which
     /// botocore gives up.
     pub hold: Duration,
+    /// Root certificates in PEM to trust instead of the system's (what `AWS_CA_BUNDLE` names).
+    pub ca_bundle: Option<Vec<u8>>,
     /// Limits and time-outs.
     pub limits: Limits,
 }
@@ -24,6 +26,7 @@ impl Default for Config {
             upstream: Upstream::Regional,
             trust: Trust::default(),
             hold: Duration::from_secs(50),
+            ca_bundle: None,
             limits: Limits::default(),
         }
     }
@@ -62,7 +65,7 @@ impl Default for Limits {
             body: 16 << 20,
             bodies: 32 << 20,
             answer: 4 << 20,
-            header_time: Duration::from_secs(120),
+            header_time: Duration::from_mins(2),
             body_time: Duration::from_secs(30),
             connect_time: Duration::from_secs(5),
             answer_time: Duration::from_secs(20),
@@ -156,6 +159,11 @@ pub struct Target {
 }
 
 impl Upstream {
+    /// Whether the way to it is never encrypted.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Url(endpoint) if endpoint.origin.starts_with("http://"))
+    }
+
     /// Where a request for this region goes.
     #[must_use]
     pub fn target(&self, region: &str) -> Target {

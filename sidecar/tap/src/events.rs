@@ -188,6 +188,9 @@ fn add(waiting: &mut VecDeque<TapEvent>, event: TapEvent) {
                 return;
             }
         }
+        TapEvent::NoCredentials { .. } => {
+            waiting.retain(|old| !matches!(old, TapEvent::NoCredentials { .. }));
+        }
         _ => {}
     }
     if waiting.len() >= ROOM

@@ -1,6 +1,7 @@
 //! One request from its arrival to its answer.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -47,7 +48,9 @@ pub(crate) struct Forwarder {
     polls: Polls,
     away: Away,
     budget: Arc<Semaphore>,
-    trusted: Mutex<HashSet<String>>,
+    /// What the log has said already: a program repeats itself twice a second.
+    said: Mutex<HashSet<String>>,
+    keyless: AtomicBool,
     pub(crate) outbox: Outbox,
     /// Submissions go on when the program's connection breaks; they end here.
     pub(crate) submissions: TaskTracker,
@@ -75,7 +78,7 @@ struct Accepted {
 /// What came of a request at the vendor.
 enum Outcome {
     Whole(Arc<Whole>),
-    Other(Response<Body>),
+    Other(Box<Response<Body>>),
     HungUp {
         error: String,
     },
@@ -86,19 +89,46 @@ enum Outcome {
     },
 }
 
+/// What came of one attempt.
+enum Tried {
+    Answered {
+        status: StatusCode,
+        wish: Option<Duration>,
+        outcome: Outcome,
+    },
+    NotSent(String),
+    Lost(String),
+    /// Nothing to sign with. `is_passing`: waiting may help.
+    Unsigned {
+        error: String,
+        is_passing: bool,
+    },
+}
+
+impl Tried {
+    fn seen(&self) -> Seen {
+        match self {
+            Self::Answered { status, wish, .. } => Seen::Answered(*status, *wish),
+            Self::NotSent(_) | Self::Unsigned { .. } => Seen::NotSent,
+            Self::Lost(_) => Seen::Lost,
+        }
+    }
+}
+
 impl Forwarder {
     pub(crate) fn new(
         config: Config,
         credentials: SharedCredentialsProvider,
     ) -> Result<Self, reqwest::Error> {
         Ok(Self {
-            client: upstream::client(&config.limits)?,
+            client: upstream::client(&config)?,
             keys: Keys::new(credentials, config.limits.credentials_time),
             intents: None,
             polls: Polls::default(),
             away: Away::default(),
             budget: Arc::new(Semaphore::new(config.limits.bodies)),
-            trusted: Mutex::default(),
+            said: Mutex::default(),
+            keyless: AtomicBool::new(false),
             outbox: Outbox::default(),
             submissions: TaskTracker::new(),
             config,
@@ -252,7 +282,12 @@ impl Forwarder {
         let mut pauses = pauses();
         loop {
             let error = match self.keys.like(&claim.key_id).await {
-                Ok(own) => return Ok(own),
+                Ok(own) => {
+                    if self.keyless.swap(false, Ordering::Relaxed) {
+                        tracing::info!(key = own.access_key_id(), "requests can be signed again");
+                    }
+                    return Ok(own);
+                }
                 Err(error) => error,
             };
             self.note_no_credentials(&error);
@@ -288,7 +323,7 @@ impl Forwarder {
                     let region = accepted.claim.region.clone();
                     self.outbox.put(TapEvent::Polled { facts, region, at: Timestamp::now() });
                 }
-                Asked::Whole(whole, facts)
+                Asked::Whole(whole, facts.map(Box::new))
             }
             other => Asked::Other(other),
         };
@@ -371,21 +406,28 @@ impl Forwarder {
                 let error = "the program has closed its connection".to_owned();
                 return Outcome::GaveUp { error, arrived };
             }
-            let (seen, error, outcome) = match self.attempt(accepted).await {
-                Ok(answered) => answered,
-                Err((seen, error)) => {
+            let tried = self.attempt(accepted).await;
+            let seen = tried.seen();
+            arrived |= seen != Seen::NotSent;
+            let (error, outcome) = match tried {
+                Tried::Answered { status, outcome, .. } => {
+                    let error = format!("it answered {status}");
+                    if hold::is_away(status) {
+                        self.away.mark(host, &error, &self.outbox);
+                    } else {
+                        self.away.clear(host, &self.outbox);
+                    }
+                    (error, Some(outcome))
+                }
+                Tried::NotSent(error) | Tried::Lost(error) => {
                     self.away.mark(host, &error, &self.outbox);
-                    (seen, error, None)
+                    (error, None)
+                }
+                Tried::Unsigned { error, is_passing: true } => (error, None),
+                Tried::Unsigned { error, is_passing: false } => {
+                    return Outcome::GaveUp { error, arrived };
                 }
             };
-            if let Seen::Answered(status, _) = seen {
-                if hold::is_away(status) {
-                    self.away.mark(host, &error, &self.outbox);
-                } else {
-                    self.away.clear(host, &self.outbox);
-                }
-            }
-            arrived |= seen != Seen::NotSent;
             let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
             let left = accepted.deadline.saturating_duration_since(Instant::now());
             match (hold::next(seen, repeat, accepted.token, pause, left), outcome) {
@@ -404,43 +446,46 @@ impl Forwarder {
         }
     }
 
-    /// One attempt: what was seen, how to say it, and the answer if there is one.
-    async fn attempt(
-        &self,
-        accepted: &Accepted,
-    ) -> Result<(Seen, String, Option<Outcome>), (Seen, String)> {
-        let own = self.keys.current().await.map_err(|error| {
-            self.note_no_credentials(&error);
-            (Seen::NotSent, error.to_string())
-        })?;
-        let headers = sign(accepted, &own).map_err(|error| (Seen::NotSent, error.to_string()))?;
-        let left = accepted.deadline.saturating_duration_since(Instant::now());
-        let answer = upstream::attempt(
-            &self.client,
-            (accepted.method.clone(), accepted.url.clone()),
-            headers,
-            accepted.body.clone(),
-            self.config.limits.answer_time.min(left.max(Duration::from_millis(100))),
-        )
-        .await;
-        let answer = match answer {
-            Attempt::Answer(answer) => answer,
-            Attempt::NotSent(error) => return Err((Seen::NotSent, error)),
-            Attempt::Lost(error) => return Err((Seen::Lost, error)),
-        };
-        let seen = Seen::Answered(answer.status(), upstream::wish(answer.headers()));
-        let said = format!("it answered {}", answer.status());
-        if !accepted.operation.is_read() {
-            return Ok((seen, said, Some(Outcome::Other(upstream::streamed(answer)))));
-        }
-        match upstream::read(answer, self.config.limits.answer).await {
-            Reading::Whole(whole) => Ok((seen, said, Some(Outcome::Whole(Arc::new(whole))))),
-            Reading::TooLong(response) => Ok((seen, said, Some(Outcome::Other(response)))),
-            // Half an answer to a submission is no answer: the ARN is in the other half.
-            Reading::Broken(_, error) if accepted.operation == Operation::CreateQuantumTask => {
-                Err((Seen::Lost, error))
+    /// One attempt, with a signature of its own: the credentials may have changed meanwhile.
+    async fn attempt(&self, accepted: &Accepted) -> Tried {
+        let limits = &self.config.limits;
+        let own = match self.keys.current().await {
+            Ok(own) => own,
+            Err(error) => {
+                self.note_no_credentials(&error);
+                return Tried::Unsigned { is_passing: error.is_passing, error: error.to_string() };
             }
-            Reading::Broken(response, _) => Ok((seen, said, Some(Outcome::Other(response)))),
+        };
+        let headers = match sign(accepted, &own) {
+            Ok(headers) => headers,
+            Err(error) => return Tried::Unsigned { error: error.to_string(), is_passing: false },
+        };
+        let left = accepted.deadline.saturating_duration_since(Instant::now());
+        let left = left.max(Duration::from_millis(100));
+        let request = (accepted.method.clone(), accepted.url.clone());
+        let body = accepted.body.clone();
+        let limit = limits.answer_time.min(left);
+        let answer = match upstream::attempt(&self.client, request, headers, body, limit).await {
+            Attempt::Answer(answer) => answer,
+            Attempt::NotSent(error) => return Tried::NotSent(error),
+            Attempt::Lost(error) => return Tried::Lost(error),
+        };
+        let (status, wish) = (answer.status(), upstream::wish(answer.headers()));
+        let answered = |outcome| Tried::Answered { status, wish, outcome };
+        if !accepted.operation.is_read() {
+            return answered(Outcome::Other(Box::new(upstream::streamed(answer))));
+        }
+        let limit = accepted.deadline.max(Instant::now() + limits.answer_time.min(left));
+        match timeout_at(limit, upstream::read(answer, limits.answer)).await {
+            Ok(Reading::Whole(whole)) => answered(Outcome::Whole(Arc::new(whole))),
+            // Half an answer to a submission is no answer: the ARN is in the other half.
+            Ok(Reading::Broken(_, error)) if accepted.operation == Operation::CreateQuantumTask => {
+                Tried::Lost(error)
+            }
+            Ok(Reading::TooLong(response) | Reading::Broken(response, _)) => {
+                answered(Outcome::Other(Box::new(response)))
+            }
+            Err(_) => Tried::Lost("the answer did not come to its end in time".to_owned()),
         }
     }
 
@@ -452,7 +497,7 @@ impl Forwarder {
                 *response.headers_mut() = whole.headers.clone();
                 Ok(response)
             }
-            Outcome::Other(response) => Ok(response),
+            Outcome::Other(response) => Ok(*response),
             Outcome::GaveUp { error, .. } => Ok(answer::away(&format!(
                 "Amazon Braket at {} could not be reached: {error}. The Sluice sidecar held the \
                  request for {} s; repeat it, and check the network of the pod.",
@@ -473,7 +518,9 @@ impl Forwarder {
 
     fn refuse(&self, refusal: &Refusal, caller: Option<&str>, own: Option<&str>) -> Response<Body> {
         let (status, kind, message) = refusal.answer();
-        tracing::warn!(caller, own, message, "a request was refused");
+        if self.is_news(&message) {
+            tracing::warn!(caller, own, message, "a request was refused");
+        }
         let response = answer::error(status, kind, &message);
         self.outbox.put(TapEvent::Refused {
             caller_key_id: caller.map(str::to_owned),
@@ -485,12 +532,7 @@ impl Forwarder {
     }
 
     fn note_trusted(&self, caller: &str, own: &str) {
-        let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
-        // Session keys change every few hours; the set need not remember a month of them.
-        if trusted.len() >= 64 {
-            trusted.clear();
-        }
-        if trusted.insert(caller.to_owned()) {
+        if self.is_news(caller) {
             tracing::info!(
                 caller,
                 own,
@@ -499,8 +541,20 @@ impl Forwarder {
         }
     }
 
+    /// Whether the log has not said this yet.
+    fn is_news(&self, what: &str) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        // Messages hold what callers sent and session keys change: the memory has an end.
+        if said.len() >= 64 {
+            said.clear();
+        }
+        said.insert(what.to_owned())
+    }
+
     fn note_no_credentials(&self, error: &NoCredentials) {
-        tracing::warn!(%error, "requests cannot be signed; check the credentials of the pod");
+        if !self.keyless.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%error, "requests cannot be signed; check the credentials of the pod");
+        }
         let (error, at) = (error.to_string(), Timestamp::now());
         self.outbox.put(TapEvent::NoCredentials { error, at });
     }
@@ -510,13 +564,13 @@ impl Forwarder {
 fn told(outcome: &Outcome, submission: Submission, region: String) -> TapEvent {
     let at = Timestamp::now();
     match outcome {
-        Outcome::Whole(whole) if whole.status.is_success() => match wire::task_id_of(&whole.body) {
-            Some(task_id) => TapEvent::Submitted { submission, region, task_id, known: false, at },
-            None => {
-                let error = format!("the vendor answered {} without an ARN", whole.status);
-                TapEvent::SubmissionUnknown { submission, region, error, at }
+        Outcome::Whole(whole) if whole.status.is_success() => {
+            if let Some(task_id) = wire::task_id_of(&whole.body) {
+                return TapEvent::Submitted { submission, region, task_id, known: false, at };
             }
-        },
+            let error = format!("the vendor answered {} without an ARN", whole.status);
+            TapEvent::SubmissionUnknown { submission, region, error, at }
+        }
         Outcome::Whole(whole) => TapEvent::SubmissionRefused {
             submission,
             region,

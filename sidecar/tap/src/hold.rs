@@ -54,11 +54,9 @@ pub(crate) fn next(
                 Next::PassOn
             }
         }
-        Seen::NotSent if pause < left => Next::Again(pause),
-        Seen::NotSent => Next::GiveUp,
         Seen::Lost if !repeatable => Next::HangUp,
-        Seen::Lost if pause < left => Next::Again(pause),
-        Seen::Lost => Next::GiveUp,
+        Seen::NotSent | Seen::Lost if pause < left => Next::Again(pause),
+        Seen::NotSent | Seen::Lost => Next::GiveUp,
     }
 }
 

@@ -7,7 +7,7 @@ use sluice_shared::task::Position;
 /// The shortest interval: near the front, and for a task that has just been submitted.
 pub const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest interval, however far away the task is.
-pub const LONGEST: Duration = Duration::from_secs(180);
+pub const LONGEST: Duration = Duration::from_mins(3);
 /// Interval for a task whose place nobody tells.
 pub const UNTOLD: Duration = Duration::from_secs(10);
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const DAY: Duration = Duration::from_secs(86_400);
+    const DAY: Duration = Duration::from_hours(24);
 
     #[test]
     fn table_by_position() {

@@ -9,9 +9,9 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 /// Temporary credentials are renewed that long before their end.
-const MARGIN: Duration = Duration::from_secs(5 * 60);
+const MARGIN: Duration = Duration::from_mins(5);
 /// Credentials without an end are read again after this time: their file may have changed.
-const LASTING: Duration = Duration::from_secs(60);
+const LASTING: Duration = Duration::from_mins(1);
 /// The source is asked at most once in this time, whatever keys callers use.
 const PAUSE: Duration = Duration::from_secs(5);
 

@@ -60,7 +60,7 @@ impl Kept {
 
 /// What came of the question: an answer that can be shared, or something else.
 pub(crate) enum Asked<T> {
-    Whole(Arc<Whole>, Option<TaskFacts>),
+    Whole(Arc<Whole>, Option<Box<TaskFacts>>),
     Other(T),
 }
 

@@ -14,7 +14,7 @@ fn whole(status: &str, position: &str) -> Asked<()> {
     let facts = TaskFacts::of(body.as_bytes());
     let whole =
         Whole { status: StatusCode::OK, headers: HeaderMap::new(), body: Bytes::from(body) };
-    Asked::Whole(Arc::new(whole), facts)
+    Asked::Whole(Arc::new(whole), facts.map(Box::new))
 }
 
 fn text(asked: &Asked<()>) -> String {

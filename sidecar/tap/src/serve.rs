@@ -30,7 +30,10 @@ pub struct Tap {
 
 /// The tap cannot be built.
 #[derive(Debug, thiserror::Error)]
-#[error("no HTTP client for the vendor: check the certificates and the proxy variables of the pod")]
+#[error(
+    "no HTTP client for the vendor can be built; check that the image has root certificates (or \
+     that SSL_CERT_FILE names some) and that AWS_CA_BUNDLE and the proxy variables are readable"
+)]
 pub struct BuildError(#[from] reqwest::Error);
 
 impl Tap {

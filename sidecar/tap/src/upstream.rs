@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use reqwest::Url;
 use tokio::time::timeout;
 
-use crate::config::{Limits, Target};
+use crate::config::{Config, Target};
 use crate::events::{Outbox, TapEvent};
 use crate::headers::backward;
 use crate::keys::chain;
@@ -44,8 +44,16 @@ pub(crate) fn url(target: &Target, path_and_query: &str) -> Option<Url> {
 }
 
 /// The client for all attempts: proxies as the environment says, no redirects, no decoding.
-pub(crate) fn client(limits: &Limits) -> Result<reqwest::Client, reqwest::Error> {
-    reqwest::Client::builder()
+pub(crate) fn client(config: &Config) -> Result<reqwest::Client, reqwest::Error> {
+    let limits = &config.limits;
+    let builder = reqwest::Client::builder();
+    let builder = match &config.ca_bundle {
+        Some(bundle) => builder.tls_certs_only(reqwest::Certificate::from_pem_bundle(bundle)?),
+        // The system's are not needed, and a small image has none.
+        None if config.upstream.is_plain() => builder.tls_certs_only([]),
+        None => builder,
+    };
+    builder
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .no_gzip()

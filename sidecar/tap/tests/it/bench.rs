@@ -79,10 +79,14 @@ impl Setup {
     }
 
     pub(crate) async fn start(self) -> Bench {
+        let provider = SharedCredentialsProvider::new(self.credentials.clone());
+        self.start_with(provider).await
+    }
+
+    pub(crate) async fn start_with(self, provider: SharedCredentialsProvider) -> Bench {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, events) = mpsc::channel(self.room);
-        let provider = SharedCredentialsProvider::new(self.credentials);
         let mut tap = Tap::new(self.config, provider, sender).unwrap();
         if let Some(intents) = self.intents {
             tap = tap.with_intents(intents);

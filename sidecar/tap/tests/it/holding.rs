@@ -1,13 +1,19 @@
 //! While the vendor is away, requests are held; no submission is made twice.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::future::ProvideCredentials as Answer;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use sluice_tap::TapEvent;
 use sluice_vendors::{Action, Config, Emulator, Fault, Stage};
-use tokio::time::Instant;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{Instant, timeout};
 
 use crate::bench::{
-    SV1, Setup, asked, emulator, free_address, interpreter, refusal, submit, until,
+    SV1, Setup, asked, emulator, free_address, interpreter, refusal, submit, until, user,
 };
 
 #[tokio::test]
@@ -166,4 +172,74 @@ async fn an_answer_that_nobody_waits_for_is_still_read() {
         })
         .await;
     assert_eq!(told, vendor.tasks()[0].arn);
+}
+
+/// A listener that accepts nothing and whose queue is full: connecting to it hangs.
+async fn deaf_listener() -> (SocketAddr, impl Sized) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(connected) = timeout(Duration::from_millis(200), TcpStream::connect(address)).await
+    {
+        waiting.push(connected.unwrap());
+    }
+    (address, (listener, waiting))
+}
+
+#[tokio::test]
+async fn a_connection_that_never_comes_about_has_sent_nothing() {
+    let (address, _keep) = deaf_listener().await;
+    let mut setup = Setup::to(&format!("http://{address}"));
+    setup.config.hold = Duration::from_secs(1);
+    setup.config.limits.connect_time = Duration::from_millis(100);
+    let bench = setup.start().await;
+    // Without a token it would be closed, had it been taken for sent.
+    assert_eq!(submit(&bench.own(), "").await.unwrap_err().0, 503);
+    let left = bench.end().await;
+    assert!(
+        left.iter().any(|event| matches!(event, TapEvent::SubmissionRefused { .. })),
+        "{left:?}"
+    );
+}
+
+#[tokio::test]
+async fn passing_trouble_with_credentials_is_waited_for_and_their_absence_is_not() {
+    #[derive(Debug)]
+    struct Source(AtomicU32, fn() -> CredentialsError);
+    impl ProvideCredentials for Source {
+        fn provide_credentials<'a>(&'a self) -> Answer<'a>
+        where
+            Self: 'a,
+        {
+            // Twice in trouble, then good.
+            Answer::ready(match self.0.fetch_add(1, Ordering::SeqCst) {
+                0 | 1 => Err((self.1)()),
+                _ => Ok(user()),
+            })
+        }
+    }
+    let vendor = emulator(Config::for_testing()).await;
+    let passing = || CredentialsError::provider_error("the token service is away");
+    let absent = || CredentialsError::not_loaded("no source has any");
+    for (error, status) in [(passing as fn() -> _, 200), (absent, 503)] {
+        let source = SharedCredentialsProvider::new(Source(AtomicU32::new(0), error));
+        let mut bench = Setup::to(&vendor.braket_url()).start_with(source).await;
+        let answer = bench.own().get_device().device_arn(SV1).send().await;
+        let message = match answer {
+            Ok(_) => {
+                assert_eq!(status, 200);
+                continue;
+            }
+            Err(error) => refusal(&error),
+        };
+        assert_eq!((message.0, status), (503, 503));
+        assert!(message.2.contains("no source has any"), "{}", message.2);
+        assert!(message.2.contains("discovery: announce"), "{}", message.2);
+        let TapEvent::NoCredentials { error, .. } = bench.event().await else {
+            panic!("absent credentials are told")
+        };
+        assert!(error.contains("no source has any"), "{error}");
+    }
 }

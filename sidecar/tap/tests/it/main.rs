@@ -1,5 +1,12 @@
 //! The tap between real clients and the vendor emulator.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "the lints know tests by their attribute, not what tests call"
+)]
+
 mod bench;
 mod ending;
 mod holding;
@@ -10,3 +17,4 @@ mod principals;
 mod programs;
 mod reading;
 mod secrets;
+mod tls;

@@ -1,5 +1,6 @@
 //! No secret in logs, events or messages.
 
+use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
@@ -58,7 +59,7 @@ async fn canaries_are_never_printed() {
         let error = client.get_device().device_arn(SV1).send().await.unwrap_err();
         said += &refusal(&error).2;
     }
-    said += &format!("{:?}", bench.end().await);
+    write!(said, "{:?}", bench.end().await).unwrap();
     said += &String::from_utf8_lossy(&page.0.lock().unwrap());
 
     assert!(said.contains("a request was refused"), "the log was caught");

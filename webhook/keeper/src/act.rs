@@ -103,7 +103,8 @@ impl Hands {
     ) -> Result<Effect, CallError> {
         let api = self.gangs(target);
         let gang = mk_gang(target, spec);
-        match within(self.limit, "create the gang", api.create(&PostParams::default(), &gang)).await {
+        match within(self.limit, "create the gang", api.create(&PostParams::default(), &gang)).await
+        {
             Ok(gang) => Ok(Effect::Gang(GangSeen::of(gang))),
             Err(error) if error.code() == Some(409) => self.read_gang(target).await,
             Err(error) => Err(error),
@@ -128,8 +129,11 @@ impl Hands {
         } else {
             ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&())
         };
-        let api =
-            Api::<DynamicObject>::namespaced_with(self.client.clone(), &target.namespace, &resource);
+        let api = Api::<DynamicObject>::namespaced_with(
+            self.client.clone(),
+            &target.namespace,
+            &resource,
+        );
         let read = api.get_metadata_opt(&target.owner.name);
         let owner = within(self.limit, "read the owner of a gang", read).await?;
         Ok(owner.is_some_and(|o| o.metadata.uid.as_deref() == Some(target.owner.uid.as_str())))
@@ -142,7 +146,8 @@ impl Hands {
         patch: &Value,
     ) -> Result<Effect, CallError> {
         let api = self.gangs(target);
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        let params =
+            PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
         let patch = Patch::Merge(patch);
         let write = api.patch_status(&target.name, &params, &patch);
         match within(self.limit, "write the status of the gang", write).await {
@@ -157,7 +162,13 @@ impl Hands {
         let api = self.gangs(target);
         let gang = within(self.limit, "read the gang", api.get_opt(&target.name)).await?;
         Ok(gang.map_or_else(
-            || if target.uid.is_empty() { Effect::Nothing } else { Effect::NoGang(target.uid.clone()) },
+            || {
+                if target.uid.is_empty() {
+                    Effect::Nothing
+                } else {
+                    Effect::NoGang(target.uid.clone())
+                }
+            },
             |gang| Effect::Gang(GangSeen::of(gang)),
         ))
     }
@@ -178,8 +189,12 @@ impl Hands {
         let group = mk_group(target, resource, min, priority_class);
         let objects =
             Api::<DynamicObject>::namespaced_with(self.client.clone(), &target.namespace, resource);
-        match within(self.limit, "create the PodGroup", objects.create(&PostParams::default(), &group))
-            .await
+        match within(
+            self.limit,
+            "create the PodGroup",
+            objects.create(&PostParams::default(), &group),
+        )
+        .await
         {
             Ok(made) => Ok(Effect::Group(GroupSeen {
                 place: crate::facts::Place::of(&made.metadata),
@@ -188,7 +203,8 @@ impl Hands {
                 deleting: false,
             })),
             Err(error) if error.code() == Some(409) => {
-                let read = within(self.limit, "read the PodGroup", api.get_opt(&target.name)).await?;
+                let read =
+                    within(self.limit, "read the PodGroup", api.get_opt(&target.name)).await?;
                 Ok(read.map_or(Effect::Nothing, |g| Effect::Group(GroupSeen::of(&g))))
             }
             Err(error) => Err(error),
@@ -238,7 +254,8 @@ impl Hands {
         let patch = Patch::Merge(json!({
             "metadata": {"uid": group.metadata.uid, "finalizers": others},
         }));
-        let (name, params) = (group.metadata.name.clone().unwrap_or_default(), PatchParams::default());
+        let (name, params) =
+            (group.metadata.name.clone().unwrap_or_default(), PatchParams::default());
         let write = api.patch(&name, &params, &patch);
         gone_is_fine(within(self.limit, "drop the protection of the PodGroup", write).await)
     }
@@ -258,7 +275,8 @@ impl Hands {
     ) -> Result<Effect, CallError> {
         let api = Api::<Pod>::namespaced(self.client.clone(), namespace);
         let patch = Patch::Strategic(gate::release_patch(uid, gate_name, ids));
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        let params =
+            PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
         // The answer without spec and status is a tenth of the whole pod.
         match within(self.limit, "open a gate", api.patch_metadata(pod, &params, &patch)).await {
             Ok(answer) => Ok(Effect::Opened(version_of(&answer.metadata))),

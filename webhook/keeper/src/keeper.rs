@@ -43,10 +43,22 @@ enum Report {
         before: Option<KeeperOrder>,
         results: Vec<(WriteKind, Result<Effect, CallError>)>,
     },
-    Gate { key: Key, uid: String, gate: String, result: Result<Effect, CallError> },
-    Told { key: Option<Key>, event: String, result: Result<(), CallError> },
+    Gate {
+        key: Key,
+        uid: String,
+        gate: String,
+        result: Result<Effect, CallError>,
+    },
+    Told {
+        key: Option<Key>,
+        event: String,
+        result: Result<(), CallError>,
+    },
     Bindings(Result<Vec<(String, String)>, CallError>),
-    Unbound { namespace: String, result: Result<(), CallError> },
+    Unbound {
+        namespace: String,
+        result: Result<(), CallError>,
+    },
 }
 
 /// What the loop is made with.
@@ -453,7 +465,12 @@ impl Keeper {
         let same = before.filter(|b| b.at == order.at);
         if same.is_none() {
             self.setting.metrics.orders.get_or_create(&order.reason.into()).inc();
-            tracing::info!(gang, reason = order.reason.as_str(), task = order.task_id, "order taken up");
+            tracing::info!(
+                gang,
+                reason = order.reason.as_str(),
+                task = order.task_id,
+                "order taken up"
+            );
         }
         if order.withdrawn && same.is_none_or(|b| !b.withdrawn) {
             tracing::warn!(gang, task = order.task_id, "order withdrawn: {message}");
@@ -557,12 +574,16 @@ async fn perform(
         Step::DropGang { uid } => (WriteKind::Gang, hands.drop_gang(target, &uid).await),
         Step::Status(patch) => (WriteKind::Status, hands.write_status(target, &patch).await),
         Step::MakeGroup { min, priority_class } => {
-            let Served::Yes(resource) = served else { return (WriteKind::Group, Ok(Effect::Nothing)) };
+            let Served::Yes(resource) = served else {
+                return (WriteKind::Group, Ok(Effect::Nothing));
+            };
             let made = hands.make_group(target, resource, min, priority_class.as_deref());
             (WriteKind::Group, made.await)
         }
         Step::ShrinkGroup { uid, min, priority_class } => {
-            let Served::Yes(resource) = served else { return (WriteKind::Group, Ok(Effect::Nothing)) };
+            let Served::Yes(resource) = served else {
+                return (WriteKind::Group, Ok(Effect::Nothing));
+            };
             let class = priority_class.as_deref();
             (WriteKind::Group, hands.shrink_group(target, resource, &uid, min, class).await)
         }

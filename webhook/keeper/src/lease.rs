@@ -169,12 +169,7 @@ impl Holder {
             within(limit, "renew the Lease", write).await
         } else {
             let meta = ObjectMeta { name: Some(self.config.name.clone()), ..ObjectMeta::default() };
-            let lease = claimed(
-                Lease { metadata: meta, spec: None },
-                &self.config,
-                claim,
-                now,
-            );
+            let lease = claimed(Lease { metadata: meta, spec: None }, &self.config, claim, now);
             let params = PostParams::default();
             within(limit, "create the Lease", self.api.create(&params, &lease)).await
         };
@@ -251,9 +246,8 @@ mod tests {
             duration: Duration::from_secs(5),
             pause: Duration::from_secs(1),
         };
-        let spec = |claim| {
-            claimed(mk_lease("other"), &config, claim, Timestamp::UNIX_EPOCH).spec.unwrap()
-        };
+        let spec =
+            |claim| claimed(mk_lease("other"), &config, claim, Timestamp::UNIX_EPOCH).spec.unwrap();
         assert_eq!(spec(Claim::Renew).lease_transitions, Some(3));
         let taken = spec(Claim::Take);
         assert_eq!(taken.lease_transitions, Some(4));

@@ -127,7 +127,9 @@ pub enum KeeperError {
         setting: &'static str,
     },
     /// The Lease would end between two renewals.
-    #[error("the Lease lasts {duration:?} and is renewed every {pause:?}; renew it twice in that time")]
+    #[error(
+        "the Lease lasts {duration:?} and is renewed every {pause:?}; renew it twice in that time"
+    )]
     LeasePause {
         /// Time between two renewals.
         pause: Duration,

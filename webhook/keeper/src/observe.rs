@@ -51,17 +51,28 @@ pub(crate) fn start(client: &Client, limit: Duration, to: &Sender<Observation>) 
     let mut set = JoinSet::new();
     let jobs = ApiResource::erase::<Job>(&());
     let pods = ApiResource::erase::<Pod>(&());
-    let ours = watcher::Config::default()
-        .labels(&format!("{}={}", names::JOB_LABEL, names::JOB_LABEL_VALUE));
+    let ours = watcher::Config::default().labels(&format!(
+        "{}={}",
+        names::JOB_LABEL,
+        names::JOB_LABEL_VALUE
+    ));
     set.spawn(follow(
-        Watch { what: "Jobs with Sluice's label", api: Api::<RawJob>::all_with(client.clone(), &jobs), config: ours },
+        Watch {
+            what: "Jobs with Sluice's label",
+            api: Api::<RawJob>::all_with(client.clone(), &jobs),
+            config: ours,
+        },
         |job| Some(JobSeen::of(&job)),
         |change| Some(Observation::Job(change)),
         to.clone(),
     ));
     let others = watcher::Config::default().labels(&format!("!{}", names::JOB_LABEL));
     set.spawn(follow(
-        Watch { what: "Jobs without Sluice's label", api: Api::<RawJob>::all_with(client.clone(), &jobs), config: others },
+        Watch {
+            what: "Jobs without Sluice's label",
+            api: Api::<RawJob>::all_with(client.clone(), &jobs),
+            config: others,
+        },
         |job| StrayJob::of(&job),
         |change| match change {
             Change::Listed(stray) | Change::Applied(stray) => Some(Observation::Stray(stray)),
@@ -71,7 +82,11 @@ pub(crate) fn start(client: &Client, limit: Duration, to: &Sender<Observation>) 
     ));
     let shaped = watcher::Config::default().labels(names::ROLE);
     set.spawn(follow(
-        Watch { what: "pods with a role", api: Api::<RawPod>::all_with(client.clone(), &pods), config: shaped },
+        Watch {
+            what: "pods with a role",
+            api: Api::<RawPod>::all_with(client.clone(), &pods),
+            config: shaped,
+        },
         |pod| PodSeen::of(&pod),
         |change| Some(Observation::Pod(change)),
         to.clone(),
@@ -219,7 +234,9 @@ async fn served(client: &Client, limit: Duration) -> Result<Option<ApiResource>,
         let api_version = format!("{SCHEDULING}/{version}");
         let asked = client.list_api_group_resources(&api_version);
         match call::within(limit, "read the PodGroup version", asked).await {
-            Ok(list) if list.resources.iter().any(|r| r.kind == "PodGroup" && r.name == "podgroups") => {
+            Ok(list)
+                if list.resources.iter().any(|r| r.kind == "PodGroup" && r.name == "podgroups") =>
+            {
                 let kind = GroupVersionKind::gvk(SCHEDULING, version, "PodGroup");
                 return Ok(Some(ApiResource::from_gvk_with_plural(&kind, "podgroups")));
             }

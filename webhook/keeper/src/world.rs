@@ -152,7 +152,11 @@ impl World {
                     a.place.version = b.place.version;
                     a == *b
                 });
-                if same { Vec::new() } else { self.jobs.get(&uid).map_or_else(Vec::new, |j| self.keys_of_job(j)) }
+                if same {
+                    Vec::new()
+                } else {
+                    self.jobs.get(&uid).map_or_else(Vec::new, |j| self.keys_of_job(j))
+                }
             }
             Moved::Taken(jobs) => jobs.iter().flat_map(|j| self.keys_of_job(j)).collect(),
             Moved::Nothing => Vec::new(),
@@ -268,7 +272,8 @@ impl World {
     pub(crate) fn name_of(&self, key: &Key) -> Option<String> {
         let gang = self.gangs_of.get(&key.owner).into_iter().flatten();
         let gang = gang.filter_map(|uid| self.gangs.get(uid)).map(|g| &g.spec.owner.name);
-        let pod = self.pods_of(&key.owner).map(|p| p.job.as_ref().map_or(&p.place.name, |j| &j.name));
+        let pod =
+            self.pods_of(&key.owner).map(|p| p.job.as_ref().map_or(&p.place.name, |j| &j.name));
         let job = self.jobs.get(&key.owner).map(|j| &j.place.name);
         let owner = job.into_iter().chain(pod).chain(gang).next()?;
         Some(gang_name(owner, &key.owner, key.index))
@@ -304,7 +309,8 @@ impl World {
             Some(gang) if gang.spec.owner.uid == key.owner => Gang::Ours(gang),
             Some(gang) => Gang::Taken(&gang.spec.owner),
         };
-        if pods.is_empty() && matches!((owner, gang), (Owner::Gone, Gang::Absent | Gang::Taken(_))) {
+        if pods.is_empty() && matches!((owner, gang), (Owner::Gone, Gang::Absent | Gang::Taken(_)))
+        {
             return None;
         }
         let group = self.group(key, name);

@@ -30,8 +30,11 @@ impl<'a> Crew<'a> {
     pub(crate) fn of(job: Option<&JobSeen>, pods: &[&'a PodSeen], gate: &str) -> Self {
         let (consumers, producers): (Vec<&PodSeen>, Vec<&PodSeen>) =
             pods.iter().partition(|p| p.role == Role::Consumer);
-        let living: BTreeSet<_> =
-            consumers.iter().filter(|p| p.lives()).map(|p| p.index.ok_or(p.place.uid.as_str())).collect();
+        let living: BTreeSet<_> = consumers
+            .iter()
+            .filter(|p| p.lives())
+            .map(|p| p.index.ok_or(p.place.uid.as_str()))
+            .collect();
         let living = number(living.len());
         let expected = job.map_or(living, expected);
         let held = |p: &&&PodSeen| p.holds(gate);
@@ -63,9 +66,10 @@ impl<'a> Crew<'a> {
         let holder = recorded
             .and_then(|r| self.producers.iter().filter(works).find(|p| p.place.uid == r.uid));
         let oldest = || {
-            self.producers.iter().filter(works).min_by(|a, b| {
-                (a.created, &a.place.uid).cmp(&(b.created, &b.place.uid))
-            })
+            self.producers
+                .iter()
+                .filter(works)
+                .min_by(|a, b| (a.created, &a.place.uid).cmp(&(b.created, &b.place.uid)))
         };
         let chosen = holder.or_else(oldest);
         chosen

@@ -4,9 +4,9 @@ use sluice_shared::gang::{OrderReason, Phase, Task};
 use sluice_shared::role::Role;
 use sluice_shared::task::{device_name, short_id};
 
+use super::Picture;
 use super::stall::Stall;
 use super::status::{cut, position};
-use super::Picture;
 use crate::facts::job::JobEnd;
 use crate::facts::pod::PodPhase;
 

@@ -56,7 +56,9 @@ pub(crate) fn plan_group(
         Group::Absent => {
             let until = ordered_at.and_then(|at| at.checked_add(rules.gather).ok());
             match until.filter(|until| crew.missing > 0 && now < *until) {
-                Some(until) => GroupPlan { ready: false, look_again: Some(until), ..GroupPlan::READY },
+                Some(until) => {
+                    GroupPlan { ready: false, look_again: Some(until), ..GroupPlan::READY }
+                }
                 None => GroupPlan {
                     step: Some(Step::MakeGroup { min, priority_class }),
                     ready: false,
@@ -128,8 +130,8 @@ mod tests {
     use sluice_shared::names::GATE;
 
     use super::*;
-    use crate::decide::{Gang, Memory, Owner};
     use crate::decide::fixtures::{mk_consumer, mk_group, mk_job, mk_order};
+    use crate::decide::{Gang, Memory, Owner};
     use crate::facts::pod::PodPhase;
 
     const NAME: &str = "gang";

@@ -56,7 +56,10 @@ pub(crate) fn reason(picture: &Picture) -> Option<Stall> {
         );
     }
     if let Some((pod, said, more)) = first(unplaced(picture)) {
-        return stall(UNSCHEDULABLE, format!("pod {pod}{more} is released, but finds no node: {said}"));
+        return stall(
+            UNSCHEDULABLE,
+            format!("pod {pod}{more} is released, but finds no node: {said}"),
+        );
     }
     if let Some(problem) = picture.vendor().and_then(|v| v.problem.as_ref()) {
         return stall("VendorProblem", problem.clone());
@@ -65,7 +68,9 @@ pub(crate) fn reason(picture: &Picture) -> Option<Stall> {
 }
 
 /// The first of the pods with what is to say, and how many more there are.
-fn first<'a>(mut pods: impl Iterator<Item = (&'a PodSeen, &'a str)>) -> Option<(&'a str, &'a str, String)> {
+fn first<'a>(
+    mut pods: impl Iterator<Item = (&'a PodSeen, &'a str)>,
+) -> Option<(&'a str, &'a str, String)> {
     let (pod, said) = pods.next()?;
     let more = match pods.count() {
         0 => String::new(),

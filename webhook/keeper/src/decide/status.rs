@@ -130,7 +130,10 @@ fn conditions(
             names::CONDITION_SUBMITTED,
             (submitted, if submitted { "TaskFound" } else { "NoTask" }, said(task)),
         ),
-        (names::CONDITION_AT_FRONT, (front, if front { "AtFront" } else { "NotAtFront" }, said(best))),
+        (
+            names::CONDITION_AT_FRONT,
+            (front, if front { "AtFront" } else { "NotAtFront" }, said(best)),
+        ),
         (names::CONDITION_RELEASED, released),
         (names::CONDITION_STALLED, stalled),
     ];
@@ -181,8 +184,9 @@ pub(crate) fn change(
     };
     let Some(patch) = merge_patch(&bare(current)?, &bare(wanted)?) else { return Ok(None) };
     let numbers = ["consumers", "message", "position", "conditions"];
-    let patient = patch.as_object().is_some_and(|p| p.keys().all(|k| numbers.contains(&k.as_str())))
-        && words(current) == words(wanted);
+    let patient =
+        patch.as_object().is_some_and(|p| p.keys().all(|k| numbers.contains(&k.as_str())))
+            && words(current) == words(wanted);
     Ok(Some(Change { patch, patient }))
 }
 

@@ -9,9 +9,9 @@ use sluice_shared::gang::{KeeperOrder, OrderReason, Task};
 use sluice_shared::names;
 use sluice_shared::task::{device_name, short_id};
 
+use super::Picture;
 use super::order::task_of;
 use super::stall::{self, Stall};
-use super::Picture;
 
 /// How long after it happened something is still news.
 const NEWS: SignedDuration = SignedDuration::from_mins(10);
@@ -78,7 +78,11 @@ fn ordered(picture: &Picture, order: &KeeperOrder) -> Vec<Tiding> {
         OrderReason::PolicyMet => Vec::new(),
         OrderReason::Person => {
             let person = picture.gang.spec.release.clone().unwrap_or_default();
-            let why = if person.reason.is_empty() { String::new() } else { format!(": {}", person.reason) };
+            let why = if person.reason.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", person.reason)
+            };
             let by = if person.by.is_empty() { "a person" } else { &person.by };
             vec![tiding(
                 false,
@@ -127,7 +131,8 @@ fn gates_opened(picture: &Picture, order: &KeeperOrder, at: Timestamp) -> Vec<Ti
         id => format!(" for {id}"),
     };
     let crew = picture.crew;
-    let note = format!("{}/{} consumers released{for_task} in {took} ms", crew.released, crew.total());
+    let note =
+        format!("{}/{} consumers released{for_task} in {took} ms", crew.released, crew.total());
     [About::Owner, About::Producer]
         .into_iter()
         .map(|about| Tiding {

@@ -25,9 +25,8 @@ impl Indexes {
 
     /// How many of the indexes from 1 on are in the set. Index 0 is the producer's.
     pub(crate) fn consumers(&self) -> u32 {
-        let count = |(first, last): &(u32, u32)| {
-            last.saturating_add(1).saturating_sub((*first).max(1))
-        };
+        let count =
+            |(first, last): &(u32, u32)| last.saturating_add(1).saturating_sub((*first).max(1));
         self.0.iter().map(count).fold(0, u32::saturating_add)
     }
 }

@@ -64,8 +64,8 @@ async fn the_sdk_runs_batches_cancels_attaches_and_searches() {
     let mut found: Vec<_> =
         pages.iter().flat_map(|page| page.as_array().unwrap()).map(|task| &task["arn"]).collect();
     let mut batch: Vec<_> = seen["batch_ids"].as_array().unwrap().iter().collect();
-    found.sort_by_key(|arn| arn.to_string());
-    batch.sort_by_key(|arn| arn.to_string());
+    found.sort_by_key(ToString::to_string);
+    batch.sort_by_key(ToString::to_string);
     assert_eq!(found, batch);
     assert_eq!(pages[0][0]["tags"], json!({ "batch": "1" }));
     // Plain boto3 names no schemas in its User-Agent.

@@ -1,6 +1,7 @@
 //! The process: binds every socket, then serves until it is told to stop.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +86,7 @@ pub struct Bound {
     ready: Ready,
     client: Client,
     args: ServeArgs,
+    keeper: sluice_keeper::Metrics,
 }
 
 /// Checks the flags and binds every socket.
@@ -101,6 +103,7 @@ pub fn build(args: &ServeArgs, client: Client) -> anyhow::Result<Bound> {
         served: Latest::default(),
         metrics: Metrics::register(&mut registry),
     };
+    let keeper = sluice_keeper::Metrics::register(&mut registry);
     let ready = Ready::default();
     for what in [tls::CERTIFICATE, tls::BUNDLE, SERVED] {
         ready.wait_for(what);
@@ -115,11 +118,20 @@ pub fn build(args: &ServeArgs, client: Client) -> anyhow::Result<Bound> {
         ready,
         client,
         args: args.clone(),
+        keeper,
     })
 }
 
 fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let any_v6 = address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
     let listener = TcpListener::bind(address)
+        // A kernel without IPv6 has no [::], and every address was meant.
+        .or_else(|error| match error.kind() {
+            ErrorKind::AddrInUse => Err(error),
+            _ if any_v6 => TcpListener::bind(any_v4),
+            _ => Err(error),
+        })
         .with_context(|| format!("{flag}: cannot listen on {address}; is the port taken?"))?;
     listener.set_nonblocking(true).context("cannot make the socket non-blocking")?;
     let address = listener.local_addr().context("cannot read the address of the socket")?;
@@ -147,10 +159,15 @@ impl Bound {
             secret: args.certificate_secret.clone(),
             webhook_configuration: args.webhook_configuration.clone(),
             dns_names: args.dns_names(),
+            poll: args.certificate_poll,
         };
         tokio::spawn(tls::follow(client.clone(), place, ready.clone(), first, closing.clone()));
         let (latest, known) = (admission.served.clone(), move || ready.done(SERVED));
         tokio::spawn(served::follow(client.clone(), latest, known, closing.clone()));
+        let keeper = args.keeper.then(|| {
+            let config = sluice_keeper::KeeperConfig::new(&args.namespace, &args.pod_name);
+            tokio::spawn(sluice_keeper::run(client, config, self.keeper, stop.clone()))
+        });
         let delay = args.drain_delay;
         let closer = closing.clone();
         tokio::spawn(async move {
@@ -168,6 +185,9 @@ impl Bound {
             () = closing.cancelled() => Ok(()),
         };
         closing.cancel();
+        if let Some(keeper) = keeper {
+            keeper.await.context("the keeper broke")?.context("the keeper gave up")?;
+        }
         admin.await.context("the admin server broke")??;
         served
     }

@@ -58,6 +58,9 @@ pub struct ServeArgs {
     /// Name of the `MutatingWebhookConfiguration` that gets the CA bundle.
     #[arg(long, env = "SLUICE_WEBHOOK_CONFIGURATION", default_value = "sluice")]
     pub webhook_configuration: String,
+    /// How often the Secret of the certificate is read.
+    #[arg(long, env = "SLUICE_CERTIFICATE_POLL", default_value = "10s", value_parser = duration)]
+    pub certificate_poll: Duration,
     /// How long to go on serving after the order to stop, while the cluster looks away.
     #[arg(long, env = "SLUICE_DRAIN_DELAY", default_value = "5s", value_parser = duration)]
     pub drain_delay: Duration,

@@ -27,15 +27,13 @@ pub const CERTIFICATE: &str = "the certificate";
 /// What readiness waits for here: the API server trusts it.
 pub const BUNDLE: &str = "the CA bundle in the webhook configuration";
 
-/// How often the Secret is read.
-const POLL: Duration = Duration::from_secs(10);
 /// How soon it is read again after a failure or a lost race.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long one look may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a certificate lives.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365);
-/// When it is renewed, and how long each phase of a rotation lasts: many times [`POLL`].
+/// When it is renewed, and how long each phase of a rotation lasts: many times [`Place::poll`].
 const TIMES: Times = Times {
     renew_before: SignedDuration::from_hours(24 * 120),
     overlap: SignedDuration::from_mins(10),
@@ -52,6 +50,8 @@ pub struct Place {
     pub webhook_configuration: String,
     /// Names in the certificate.
     pub dns_names: Vec<String>,
+    /// How often the Secret is read.
+    pub poll: Duration,
 }
 
 /// Why a look at the certificate failed.
@@ -94,7 +94,7 @@ pub async fn follow(
     loop {
         let looked = tokio::time::timeout(TIMEOUT, follower.look(Timestamp::now())).await;
         let pause = match looked.unwrap_or(Err(Failure::Timeout)) {
-            Ok(true) => POLL,
+            Ok(true) => follower.place.poll,
             Ok(false) => RETRY,
             Err(error) => {
                 tracing::warn!(

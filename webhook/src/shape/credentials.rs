@@ -70,8 +70,13 @@ fn selected(entries: &[EnvVar], upstream: &[EnvVar], mounts: &[VolumeMount]) -> 
         (COPIED.contains(&name) || COPIED_PREFIXES.iter().any(|p| name.starts_with(p)))
             && !tap::UPSTREAMS.contains(&name)
     };
+    // A list that the tap added in an earlier call is not the user's.
+    let own = |e: &EnvVar| {
+        tap::NO_PROXY.contains(&e.name.as_str())
+            && e.value.as_deref().is_some_and(tap::is_own_bypass)
+    };
     let mut wanted: Vec<&str> =
-        entries.iter().map(|e| e.name.as_str()).filter(|n| by_name(n)).collect();
+        entries.iter().filter(|e| by_name(&e.name) && !own(e)).map(|e| e.name.as_str()).collect();
     let texts = upstream.iter().filter_map(|e| e.value.as_deref());
     let paths = mounts.iter().filter_map(|m| m.sub_path_expr.as_deref());
     let mut open: Vec<&str> = texts.chain(paths).flat_map(env::references).collect();

@@ -13,7 +13,7 @@ const ENDPOINTS: [&str; 2] = [names::ENV_AWS_ENDPOINT_URL_BRAKET, names::ENV_BRA
 pub(super) const UPSTREAMS: [&str; 3] =
     [names::ENV_BRAKET_ENDPOINT, names::ENV_AWS_ENDPOINT_URL_BRAKET, names::ENV_AWS_ENDPOINT_URL];
 /// Variables that name hosts reached without a proxy. Programs read either spelling.
-const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
+pub(super) const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 /// Variables that send requests through a proxy.
 const PROXY: [&str; 6] =
     ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
@@ -34,6 +34,11 @@ pub fn url() -> String {
 #[must_use]
 pub fn control_url() -> String {
     format!("http://127.0.0.1:{}", names::CONTROL_PORT)
+}
+
+/// Whether a list of hosts without proxy is the one that [`point`] makes from nothing.
+pub(super) fn is_own_bypass(value: &str) -> bool {
+    value == LOOPBACK.join(",")
 }
 
 /// Why a program cannot be tapped.

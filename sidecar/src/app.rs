@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use listenfd::ListenFd;
 use sluice_shared::process::shutdown;
-use sluice_tap::{Tap, Trust};
+use sluice_tap::{Tap, TapEvent, Trust};
 use tokio::net::TcpListener as AsyncListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -77,8 +77,7 @@ fn serve(args: Args) -> Result<()> {
             parent::die_with_it()?;
             let stop = shutdown::on_signals().context("no signal handler")?;
             let sockets = Sockets::inherited(config.not_tapped.is_none())?;
-            Worker::build(config, sockets, None)?.run(stop).await;
-            Ok(())
+            Worker::build(config, sockets, None)?.run(stop).await
         }),
         Some(Command::Ready) | None => {
             let sockets = Sockets::bind(&config)?;
@@ -153,7 +152,7 @@ pub struct Worker {
     control: AsyncListener,
     client: Option<Client>,
     seen: (mpsc::Sender<Seen>, mpsc::Receiver<Seen>),
-    tap_events: mpsc::Receiver<sluice_tap::TapEvent>,
+    events: (mpsc::Sender<TapEvent>, mpsc::Receiver<TapEvent>),
     shown: watch::Sender<Arc<State>>,
     clock: Clock,
 }
@@ -178,7 +177,7 @@ impl Worker {
         client: Option<Client>,
         credentials: Renewed,
     ) -> Result<Self> {
-        let (events, tap_events) = mpsc::channel(SEEN);
+        let events = mpsc::channel(SEEN);
         let tap = match sockets.tap {
             None => None,
             Some(socket) => {
@@ -189,7 +188,7 @@ impl Worker {
                     trust,
                     ..sluice_tap::Config::default()
                 };
-                let tap = Tap::new(tap_config, credentials.shared(), events)?;
+                let tap = Tap::new(tap_config, credentials.shared(), events.0.clone())?;
                 Some((tap, listener(socket)?))
             }
         };
@@ -201,7 +200,7 @@ impl Worker {
             control: listener(sockets.control)?,
             client,
             seen: mpsc::channel(SEEN),
-            tap_events,
+            events,
             shown,
             clock,
             config,
@@ -215,34 +214,30 @@ impl Worker {
     }
 
     /// Runs until told to stop, and ends within two seconds then.
-    pub async fn run(self, stop: CancellationToken) {
+    ///
+    /// # Errors
+    /// When a part of it breaks off: the process should end then and be started again.
+    pub async fn run(self, stop: CancellationToken) -> Result<()> {
         introduce(&self.config);
         let (seen, seen_by_loop) = self.seen;
+        // Kept until the end, so that the reader also waits where nothing is tapped.
+        let (events, events_of_tap) = self.events;
         let (wanted, wanted_by_writer) = watch::channel(None);
         let name = Name {
             gang: self.config.gang.clone(),
             namespace: self.config.namespace.clone(),
             pod_uid: self.config.pod_uid.clone(),
         };
-        let gang = spawn_gang(self.client, name, seen.clone(), wanted_by_writer);
+        let mut gang = spawn_gang(self.client, name, seen.clone(), wanted_by_writer);
         let check = Arc::clone(&self.braket);
         let router = control::router(Control {
             seen: seen.clone(),
             shown: self.shown.subscribe(),
             check: Arc::new(move |id| check.check_id(id)),
         });
-        let control = axum::serve(self.control, router);
-        let control = tokio::spawn(control.into_future());
-        let intake = tokio::spawn(intake::run(self.tap_events, seen));
-        let tapped = tokio::spawn({
-            let stop = stop.clone();
-            async move {
-                match self.tap {
-                    Some((tap, socket)) => tap.serve(socket, stop).await,
-                    None => stop.cancelled().await,
-                }
-            }
-        });
+        let mut control = tokio::spawn(axum::serve(self.control, router).into_future());
+        let mut intake = tokio::spawn(intake::run(events_of_tap, seen));
+        let mut tapped = tokio::spawn(serve_tap(self.tap, stop.clone()));
         let ended = CancellationToken::new();
         let watch = Watch {
             vendor: self.braket,
@@ -251,22 +246,37 @@ impl Worker {
             shown: self.shown,
             clock: self.clock,
         };
-        let watch = tokio::spawn(watch.run(ended.clone()));
-        // The tap ends at the stop; what it still tells is taken in before the loop ends.
-        if let Err(error) = tapped.await {
-            error!("the tap broke off: {error}");
+        let mut watch = tokio::spawn(watch.run(ended.clone()));
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            _ = &mut watch => bail!("the follower broke off"),
+            _ = &mut tapped => bail!("the tap broke off"),
+            _ = &mut intake => bail!("the reader of the tap broke off"),
+            _ = &mut control => bail!("the announcement server broke off"),
+            what = gang.broken() => bail!("{what} broke off"),
         }
-        let told = tokio::time::timeout(LAST_WRITE, intake).await;
-        if let Ok(Err(error)) = told {
-            error!("the tap's events broke off: {error}");
+        // The tap ends by itself; what it still tells is taken in before the loop ends.
+        if let Err(error) = tapped.await {
+            error!("the tap broke off at the end: {error}");
+        }
+        drop(events);
+        if tokio::time::timeout(LAST_WRITE, intake).await.is_err() {
+            warn!("the last events of the tap were not taken in in time");
         }
         ended.cancel();
-        match watch.await {
-            Ok(state) => info!("{}", report::farewell(&state)),
-            Err(error) => error!("the follower broke off: {error}"),
-        }
+        let state = watch.await.context("the follower broke off at the end")?;
+        info!("{}", report::farewell(&state));
         control.abort();
         gang.end().await;
+        Ok(())
+    }
+}
+
+async fn serve_tap(tap: Option<(Tap, AsyncListener)>, stop: CancellationToken) {
+    match tap {
+        Some((tap, socket)) => tap.serve(socket, stop).await,
+        None => stop.cancelled().await,
     }
 }
 
@@ -311,6 +321,14 @@ struct Gang {
 }
 
 impl Gang {
+    /// Waits until one of them ends, which they should not, and names it.
+    async fn broken(&mut self) -> &'static str {
+        tokio::select! {
+            _ = &mut self.observer => "the watch of the gang",
+            _ = &mut self.writer => "the writer of the gang's status",
+        }
+    }
+
     async fn end(self) {
         self.observer.abort();
         // The loop has gone, so the writer ends after the last write.

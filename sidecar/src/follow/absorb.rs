@@ -21,6 +21,7 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
         Seen::Time => {}
         Seen::Submitted { id, device, digest, client_token } => {
             state.refused = None;
+            state.tap_problem = None;
             let incarnation = state.rules.incarnation.clone();
             if state.open && state.rules.role == Role::Producer && state.task(&id).is_none() {
                 let name = report::name(&id);
@@ -42,6 +43,8 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
             state.refused = Some(message);
         }
         Seen::Polled(reading, at) => {
+            // Requests get through.
+            state.tap_problem = None;
             let task = find(state, &reading.id, now.at, FIRST_READ);
             // A program that does not ask for the place tells only the state.
             let enough = reading.state != TaskState::Queued || reading.position.is_some();

@@ -14,7 +14,7 @@ const LOST: Duration = Duration::from_secs(60);
 #[must_use]
 pub fn next_due(state: &State) -> Option<Timestamp> {
     let tasks = state.tasks.iter().filter(|t| !t.reading.state.is_final()).map(|t| {
-        t.asked_at.map_or(t.due, |asked| after(asked, LOST))
+        t.asked_at.map_or(t.due, |asked| after(asked, LOST).max(t.due))
     });
     let devices = waiting_devices(state).into_iter().map(|(device, _, position)| {
         device_due(state.devices.get(&device), position).unwrap_or(state.started_at)

@@ -21,12 +21,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Name of the gang.
-pub const GANG: &str = "maxcut-12345678";
+pub(crate) const GANG: &str = "maxcut-12345678";
 const KIND: &str = "QuantumGang";
 const API: &str = "sluice.flux-framework.org/v1alpha1";
 
 #[derive(Clone)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     inner: Arc<Mutex<Inner>>,
     changed: watch::Sender<u64>,
     url: String,
@@ -55,7 +55,7 @@ struct Params {
 }
 
 impl Cluster {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let cluster = Self {
@@ -72,7 +72,7 @@ impl Cluster {
         cluster
     }
 
-    pub fn client(&self) -> kube::Client {
+    pub(crate) fn client(&self) -> kube::Client {
         kube::Client::try_from(kube::Config::new(self.url.parse().unwrap())).unwrap()
     }
 
@@ -89,7 +89,7 @@ impl Cluster {
         self.changed.send_replace(version);
     }
 
-    pub fn create_gang(&self, uid: &str) {
+    pub(crate) fn create_gang(&self, uid: &str) {
         self.change(|inner| {
             inner.gang = Some(json!({
                 "apiVersion": API,
@@ -101,31 +101,31 @@ impl Cluster {
     }
 
     /// Opens the gates from now on when an order is written.
-    pub fn keep(&self) {
+    pub(crate) fn keep(&self) {
         self.inner.lock().unwrap().keeper = true;
     }
 
-    pub fn refuse(&self, kind: &'static str, times: usize, code: u16, message: &'static str) {
+    pub(crate) fn refuse(&self, kind: &'static str, times: usize, code: u16, message: &'static str) {
         let faults = std::iter::repeat_n((kind, code, message), times);
         self.inner.lock().unwrap().faults.extend(faults);
     }
 
-    pub fn vendor(&self) -> Option<VendorStatus> {
+    pub(crate) fn vendor(&self) -> Option<VendorStatus> {
         let inner = self.inner.lock().unwrap();
         let vendor = inner.gang.as_ref()?.get("status")?.get("vendor")?;
         Some(serde_json::from_value(vendor.clone()).unwrap())
     }
 
-    pub fn set_status(&self, status: Value) {
+    pub(crate) fn set_status(&self, status: Value) {
         self.change(|inner| inner.gang.as_mut().unwrap()["status"] = status);
     }
 
-    pub fn patches(&self) -> Vec<(Instant, Value)> {
+    pub(crate) fn patches(&self) -> Vec<(Instant, Value)> {
         self.inner.lock().unwrap().patches.clone()
     }
 
     /// Patches that were tried, the refused ones included.
-    pub fn tries(&self) -> usize {
+    pub(crate) fn tries(&self) -> usize {
         self.inner.lock().unwrap().tries
     }
 

@@ -86,8 +86,8 @@ impl Running {
 
     async fn ready(&self) -> bool {
         let port = self.control.port().to_string();
-        let probe = Command::new(BINARY).env_clear().args(["ready", "--control-port", &port]);
-        let mut probe = probe;
+        let mut probe = Command::new(BINARY);
+        probe.env_clear().args(["ready", "--control-port", &port]);
         probe.output().await.unwrap().status.success()
     }
 

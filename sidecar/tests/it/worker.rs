@@ -24,10 +24,10 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::Cluster;
 use crate::{await_some, mk_config};
 
-pub const GARNET: &str = "arn:aws:braket:eu-north-1::device/qpu/iqm/Garnet";
+pub(crate) const GARNET: &str = "arn:aws:braket:eu-north-1::device/qpu/iqm/Garnet";
 
 /// The program's client: its own keys, the endpoint from its environment.
-pub fn program(url: &str) -> Client {
+pub(crate) fn program(url: &str) -> Client {
     let config = aws_sdk_braket::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-north-1"))
@@ -38,7 +38,7 @@ pub fn program(url: &str) -> Client {
 }
 
 /// Submits a program and returns the ARN.
-pub async fn submit(url: &str, device: &str) -> String {
+pub(crate) async fn submit(url: &str, device: &str) -> String {
     let action = json!({
         "braketSchemaHeader": {"name": "braket.ir.openqasm.program", "version": "1"},
         "source": "OPENQASM 3.0; qubit[1] q; bit[1] b; h q[0]; b[0] = measure q[0];",
@@ -86,7 +86,7 @@ struct Sidecar {
     tap: SocketAddr,
     shown: watch::Receiver<Arc<State>>,
     stop: CancellationToken,
-    ended: JoinHandle<()>,
+    ended: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Sidecar {
@@ -128,7 +128,8 @@ impl Sidecar {
 
     async fn end(self) {
         self.stop.cancel();
-        tokio::time::timeout(Duration::from_secs(2), self.ended).await.unwrap().unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(2), self.ended).await;
+        ended.unwrap().unwrap().unwrap();
     }
 }
 

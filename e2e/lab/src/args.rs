@@ -75,7 +75,7 @@ pub(crate) enum Action {
         #[command(flatten)]
         place: Place,
         /// Folder with the kustomization.
-        #[arg(long, default_value = "manifests/base")]
+        #[arg(long, default_value = "manifests/overlays/lab")]
         kustomization: PathBuf,
         /// Name of the webhook's image, as the manifests name it.
         #[arg(long)]

@@ -11,7 +11,8 @@ use crate::{
     progress::Step,
 };
 
-/// The images of the product: names with tags, as the manifests name them.
+/// The images of the product: names with tags, as the lab's overlay of the manifests has them.
+/// Each starts its one program, `/sluice-webhook` or `/sluice-sidecar`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProductImages {
     /// Of the webhook and keeper.
@@ -22,10 +23,7 @@ pub struct ProductImages {
 
 impl Default for ProductImages {
     fn default() -> Self {
-        Self {
-            webhook: "sluice.local/sluice-webhook:lab".to_owned(),
-            sidecar: "sluice.local/sluice-sidecar:lab".to_owned(),
-        }
+        Self { webhook: "sluice-webhook:dev".to_owned(), sidecar: "sluice-sidecar:dev".to_owned() }
     }
 }
 

@@ -36,7 +36,16 @@ async fn run(action: Action) -> anyhow::Result<ExitCode> {
                 detached: true,
                 patience: Duration::from_secs(wait),
             };
-            let lab = Lab::up(options).await?;
+            let dir = options.dir.clone();
+            let lab = tokio::select! {
+                lab = Lab::up(options) => lab?,
+                signal = tokio::signal::ctrl_c() => {
+                    signal.context("could not watch for the interrupt key")?;
+                    eprintln!("interrupted: stopping what was started");
+                    sluice_lab::down(dir.as_deref()).await?;
+                    return Ok(ExitCode::FAILURE);
+                }
+            };
             say(&format!("export KUBECONFIG={}", lab.kubeconfig().display()))?;
         }
         Action::Down { place } => sluice_lab::down(place.dir.as_deref()).await?,

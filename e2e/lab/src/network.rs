@@ -15,8 +15,9 @@ pub const POD_NETWORK: &str = "10.90.0.0/16";
 pub const SERVICE_NETWORK: &str = "10.91.0.0/24";
 /// The API server's Service.
 pub const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 91, 0, 1);
-/// Where pods look for names. Nobody answers there: the lab has no name server.
-pub const NAME_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 91, 0, 10);
+/// Where pods look for names. The lab has no name server: the node refuses at once, whereas an
+/// unused service address would keep programs waiting.
+pub const NAME_SERVICE: Ipv4Addr = NODE_ADDRESS;
 /// Addresses of the pods on nodes without machines.
 pub const FAKE_POD_NETWORK: &str = "10.92.0.0/16";
 /// The node's interface.

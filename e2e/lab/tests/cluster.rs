@@ -8,10 +8,13 @@ use std::{
     net::TcpListener,
     path::Path,
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{Pod, Service},
+};
 use kube::{
     Api, ResourceExt,
     api::{ListParams, PostParams},
@@ -73,6 +76,7 @@ async fn a_cluster_lives_and_leaves_nothing() {
     lab.load_test_images(Some(&python)).await.expect("images");
     let ns = lab.namespace("story").await.expect("namespace");
     Box::pin(runs_a_job(&lab, &ns, &python)).await;
+    serves_pods(&lab, &ns).await;
     survives_faults(&lab, &ns).await;
     plays_nodes(&lab, &ns).await;
     writes_down_a_failure(&lab).await;
@@ -185,6 +189,43 @@ async fn runs_a_job(lab: &Lab, ns: &TempNs, python: &PythonEnv) {
     .await
     .expect("complete");
     greeter.join().expect("both pods were greeted");
+}
+
+/// A pod reaches a Service, even one that leads back to itself; names are refused without delay.
+async fn serves_pods(lab: &Lab, ns: &TempNs) {
+    let serving = json!({"containers": [{
+        "name": "main",
+        "image": images::TOOLS_IMAGE,
+        "args": ["-c", "while :; do echo welcome | nc -l -p 8080; done"],
+    }]});
+    let mut server = pod("server", &serving);
+    server.labels_mut().insert("app".into(), "server".into());
+    let pods: Api<Pod> = Api::namespaced(lab.kube(), ns.name());
+    pods.create(&PostParams::default(), &server).await.expect("pod");
+    let service: Service = serde_json::from_value(json!({
+        "metadata": {"name": "server"},
+        "spec": {"selector": {"app": "server"}, "ports": [{"port": 80, "targetPort": 8080}]},
+    }))
+    .expect("service");
+    let services: Api<Service> = Api::namespaced(lab.kube(), ns.name());
+    let service = services.create(&PostParams::default(), &service).await.expect("service");
+    let address = service.spec.and_then(|spec| spec.cluster_ip).expect("address");
+    await_condition(&pods, "server", "the pod runs", LIMIT, is_running).await.expect("running");
+    let ask = format!("nc -w 3 {address} 80 </dev/null");
+    await_value("the Service answers", LIMIT, async || {
+        let answer = lab.exec(ns.name(), "server", "main", &["sh", "-c", &ask]).await;
+        match answer.map_err(|e| e.chain())? {
+            answer if answer.stdout.trim() == "welcome" => Ok(()),
+            answer => Err(format!("{answer:?}")),
+        }
+    })
+    .await
+    .expect("answer");
+    let begun = Instant::now();
+    let name = ["curl", "-sS", "http://name.example/"];
+    let lookup = lab.exec(ns.name(), "server", "main", &name).await.expect("exec");
+    assert!(!lookup.success && lookup.stderr.contains("resolve host"), "{lookup:?}");
+    assert!(begun.elapsed() < Duration::from_secs(4), "a resolver waits 5 s for a silent server");
 }
 
 async fn survives_faults(lab: &Lab, ns: &TempNs) {

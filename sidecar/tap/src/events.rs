@@ -145,16 +145,11 @@ impl Outbox {
     }
 
     /// Hands on until told to stop or until nobody reads. What is queued at the stop is still
-    /// handed on as far as it fits.
+    /// handed on; the caller bounds the time for that.
     pub(crate) async fn hand_on(&self, events: &mpsc::Sender<TapEvent>, stop: &CancellationToken) {
         loop {
             while let Some(event) = self.take() {
-                let sent = tokio::select! {
-                    biased;
-                    sent = events.send(event.clone()) => sent.is_ok(),
-                    () = stop.cancelled() => events.try_send(event).is_ok(),
-                };
-                if !sent {
+                if events.send(event).await.is_err() {
                     return;
                 }
             }

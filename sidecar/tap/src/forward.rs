@@ -284,7 +284,7 @@ impl Forwarder {
             let error = match self.keys.like(&claim.key_id).await {
                 Ok(own) => {
                     if self.keyless.swap(false, Ordering::Relaxed) {
-                        tracing::info!(key = own.access_key_id(), "requests can be signed again");
+                        tracing::debug!(key = own.access_key_id(), "requests can be signed again");
                     }
                     return Ok(own);
                 }
@@ -519,7 +519,7 @@ impl Forwarder {
     fn refuse(&self, refusal: &Refusal, caller: Option<&str>, own: Option<&str>) -> Response<Body> {
         let (status, kind, message) = refusal.answer();
         if self.is_news(&message) {
-            tracing::warn!(caller, own, message, "a request was refused");
+            tracing::debug!(caller, own, message, "a request was refused");
         }
         let response = answer::error(status, kind, &message);
         self.outbox.put(TapEvent::Refused {
@@ -553,7 +553,7 @@ impl Forwarder {
 
     fn note_no_credentials(&self, error: &NoCredentials) {
         if !self.keyless.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%error, "requests cannot be signed; check the credentials of the pod");
+            tracing::debug!(%error, "requests cannot be signed; check the credentials of the pod");
         }
         let (error, at) = (error.to_string(), Timestamp::now());
         self.outbox.put(TapEvent::NoCredentials { error, at });

@@ -20,7 +20,8 @@
 //!   is gone, nothing more is sent.
 //! * A poll of a task that waits is answered from the last answer for the adaptive [`interval`];
 //!   polls at the same time are one question. Each of them is still checked.
-//! * Nobody waits for the reader of the events, and no submission is missing among them.
+//! * Nobody waits for the reader of the events, and no submission is missing among them. What is
+//!   told by an event is logged for debugging only: the reader speaks to people.
 
 mod answer;
 mod config;

@@ -65,7 +65,7 @@ impl Tap {
         let Self { forwarder, config, events } = self;
         let forwarder = Arc::new(forwarder);
         let handed_on = CancellationToken::new();
-        let hand_on = {
+        let mut hand_on = {
             let (forwarder, done) = (Arc::clone(&forwarder), handed_on.clone());
             tokio::spawn(async move { forwarder.outbox.hand_on(&events, &done).await })
         };
@@ -94,8 +94,11 @@ impl Tap {
             tracing::info!("requests were still running at the end of the sidecar and are closed");
         }
         handed_on.cancel();
-        // The last events go out as far as somebody reads them.
-        let _ = timeout(config.limits.drain, hand_on).await;
+        // The last events go out as long as somebody reads them.
+        if timeout(config.limits.drain, &mut hand_on).await.is_err() {
+            tracing::warn!("nobody reads the tap's events; the last ones are lost");
+            hand_on.abort();
+        }
     }
 }
 

@@ -279,8 +279,13 @@ fn same(a: &str, b: &str) -> bool {
 
 /// SHA-256 in lower-case hexadecimal.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+    bytes.iter().fold(String::with_capacity(64), |mut hex, byte| {
         // Writing into a String cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex

@@ -148,7 +148,7 @@ impl Away {
             !hosts.contains_key(host) && hosts.insert(host.to_owned(), since).is_none()
         };
         if is_new {
-            tracing::warn!(
+            tracing::debug!(
                 host,
                 error,
                 "Braket cannot be reached; requests are held until it answers, check the network"
@@ -163,7 +163,7 @@ impl Away {
         let since = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(host);
         if let Some(since) = since {
             let at = Timestamp::now();
-            tracing::info!(host, away = %at.duration_since(since), "Braket answers again");
+            tracing::debug!(host, away = %at.duration_since(since), "Braket answers again");
             outbox.put(TapEvent::UpstreamBack { host: host.to_owned(), since, at });
         }
     }

@@ -1,11 +1,15 @@
 //! What passes on the wire, read into values. Garbage reads as nothing, never as an error.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use sluice_shared::task::{Position, TaskState};
 
-use crate::signature::sha256_hex;
+use crate::signature::{hex, sha256_hex};
 
 /// What an answer of `GetQuantumTask` tells about a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,11 +83,18 @@ impl Submission {
     /// Reads a request. `None` when it is no JSON object.
     #[must_use]
     pub fn of(body: &[u8]) -> Option<Self> {
+        let raw = raw_fields(body)?;
+        let client_token = token_of(&raw);
+        if body.len() > LARGE {
+            return Some(Self {
+                digest: raw_digest(&raw),
+                client_token,
+                device: raw.get("deviceArn").and_then(|raw| serde_json::from_str(raw.get()).ok()),
+                shots: raw.get("shots").and_then(|raw| serde_json::from_str(raw.get()).ok()),
+            });
+        }
         let Value::Object(mut fields) = serde_json::from_slice(body).ok()? else { return None };
-        let client_token = match fields.remove("clientToken") {
-            Some(Value::String(token)) if !token.is_empty() => Some(token),
-            _ => None,
-        };
+        fields.remove("clientToken");
         // Both are JSON in a string; what they say counts, not how it is spaced.
         for name in ["action", "deviceParameters"] {
             if let Some(Value::String(text)) = fields.get(name)
@@ -107,10 +118,35 @@ impl Submission {
     }
 }
 
+/// Requests from this size on are compared as they are written: taking them apart would need
+/// several times their size in memory.
+const LARGE: usize = 2 << 20;
+
+/// The fields of an object, not yet taken apart: costs no memory but that of the names.
+fn raw_fields(body: &[u8]) -> Option<BTreeMap<String, &RawValue>> {
+    serde_json::from_slice(body).ok()
+}
+
+fn token_of(fields: &BTreeMap<String, &RawValue>) -> Option<String> {
+    let token: String = serde_json::from_str(fields.get("clientToken")?.get()).ok()?;
+    Some(token).filter(|token| !token.is_empty())
+}
+
+fn raw_digest(fields: &BTreeMap<String, &RawValue>) -> String {
+    let mut digest = Sha256::new();
+    for (name, value) in fields.iter().filter(|(name, _)| *name != "clientToken") {
+        // Lengths first, so that no two requests run together to the same text.
+        for part in [name.as_str(), value.get()] {
+            digest.update(part.len().to_le_bytes());
+            digest.update(part);
+        }
+    }
+    hex(&digest.finalize())
+}
+
 /// Whether the body carries a `clientToken`.
 pub(crate) fn has_token(body: &[u8]) -> bool {
-    serde_json::from_slice::<Value>(body)
-        .is_ok_and(|root| string(&root, "clientToken").is_some_and(|token| !token.is_empty()))
+    raw_fields(body).as_ref().and_then(token_of).is_some()
 }
 
 /// The ARN in the answer of `CreateQuantumTask`.

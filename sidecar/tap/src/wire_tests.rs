@@ -109,6 +109,17 @@ fn a_submission_s_fields() {
 }
 
 #[test]
+fn large_submissions_are_compared_as_they_are_written() {
+    let large =
+        |source: &str, token: &str| submission(&format!("{source}{}", "x".repeat(LARGE)), token);
+    let read = Submission::of(large("a", "t1").to_string().as_bytes()).unwrap();
+    assert_eq!(read.client_token.as_deref(), Some("t1"));
+    assert_eq!((read.device.as_deref(), read.shots), (Some("d"), Some(10)));
+    assert_eq!(read.digest, digest(&large("a", "t2")));
+    assert_ne!(read.digest, digest(&large("b", "t1")));
+}
+
+#[test]
 fn arns_of_paths() {
     assert_eq!(
         arn_of("arn%3Aaws%3Abraket%3Aeu-north-1%3A1%3Aquantum-task%2Fabc").as_deref(),

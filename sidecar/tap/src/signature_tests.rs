@@ -180,6 +180,26 @@ proptest! {
     }
 
     #[test]
+    fn no_host_path_or_header_makes_it_panic(
+        host in "[ -~]{0,12}", target in "[ -~]{0,20}", value in "[ -~\\t]{0,20}", tail in "[?/#%:@\\[\\]]{0,6}"
+    ) {
+        let mut headers = map(&[("x-amz-date", "20261129T155034Z"), ("x-odd", &value)]);
+        if let Ok(host) = HeaderValue::from_str(&host) {
+            headers.insert(HOST, host);
+        }
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(
+            "AWS4-HMAC-SHA256 Credential=AKID/20261129/us-east-1/braket/aws4_request, \
+             SignedHeaders=host;x-amz-date;x-odd, Signature=00",
+        ));
+        let claim = Claim::of(&headers).unwrap();
+        for target in [format!("/devices{target}{tail}"), format!("{tail}{target}")] {
+            let request = Covered { method: "GET", target: &target, headers: &headers, body: b"" };
+            prop_assert_ne!(verifies(request, &claim, &example()), Ok(true));
+            let _ = signed_again(request, "https://h", "h", &claim, &example());
+        }
+    }
+
+    #[test]
     fn whatever_path_a_client_sends_verifies_after_it_was_signed(path in "[a-zA-Z0-9%:._~-]{1,40}") {
         let target = format!("/device/{path}");
         let headers = arrived(&target, b"", &example(), &[]);

@@ -9,9 +9,9 @@ use sluice_tap::TapEvent;
 use sluice_vendors::{Action, Config, DeviceChange, Fault, Mode, Pace, Running, Stage};
 use tokio::process::Command;
 
-use crate::bench::{Bench, Setup, asked, emulator, interpreter};
+use crate::bench::{Bench, Setup, asked, emulator, free_address, interpreter};
 
-async fn run(name: &str, vendor: &Running, bench: &Bench) -> Value {
+async fn run(name: &str, vendor: &Running, bench: &Bench, more: &[(&str, &str)]) -> Value {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(name);
     let mut command = Command::new(interpreter());
     command
@@ -23,6 +23,7 @@ async fn run(name: &str, vendor: &Running, bench: &Bench) -> Value {
         .env("AWS_ENDPOINT_URL_BRAKET", bench.url())
         .env("BRAKET_ENDPOINT", bench.url())
         .env("AMZN_BRAKET_OUT_S3_BUCKET", "amazon-braket-x")
+        .envs(more.iter().copied())
         .stdin(Stdio::null())
         .kill_on_drop(true);
     let output = tokio::time::timeout(Duration::from_mins(3), command.output())
@@ -62,7 +63,7 @@ async fn the_braket_sdk_runs_unchanged_through_trouble() {
     vendor.add_fault(Fault::next(3, "GetQuantumTask", fault("ServiceUnavailableException")));
     let bench = Setup::to(&vendor.braket_url()).start().await;
 
-    let seen = run("session.py", &vendor, &bench).await;
+    let seen = run("session.py", &vendor, &bench, &[]).await;
 
     assert_eq!(total(&seen["run"]), 100);
     assert!(seen["run"].as_object().unwrap().keys().all(|bits| bits == "00" || bits == "11"));
@@ -101,4 +102,38 @@ async fn the_braket_sdk_runs_unchanged_through_trouble() {
     let agents = vendor.journal().into_iter().filter(|entry| entry.operation == "GetDevice");
     assert!(agents.map(|entry| entry.user_agent).all(|agent| agent.contains("BraketSchemas/")));
     assert!(asked(&vendor, "GetDevice") > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn boto3_reads_the_answers_that_the_tap_gives_itself() {
+    let vendor = emulator(Config::for_testing()).await;
+    let bench = Setup::to(&vendor.braket_url()).start().await;
+    let other = [("AWS_ACCESS_KEY_ID", "AKIDOTHER"), ("AWS_SECRET_ACCESS_KEY", "other-secret")];
+    let seen = run("refused.py", &vendor, &bench, &other).await;
+    assert_eq!((&seen["code"], &seen["status"]), (&json!("AccessDeniedException"), &json!(403)));
+    assert_eq!(seen["retries"], 0, "a refusal is final");
+    let message = seen["message"].as_str().unwrap();
+    for part in ["AKIDOTHER", "AKIDEXAMPLE", "discovery: announce"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(vendor.tasks().is_empty());
+
+    // A vendor that stays away: botocore repeats the submission by itself, with its token.
+    let mut setup = Setup::to(&format!("http://{}", free_address().await));
+    setup.config.hold = Duration::from_millis(200);
+    let bench = setup.start().await;
+    let twice = [("AWS_RETRY_MODE", "standard"), ("AWS_MAX_ATTEMPTS", "2")];
+    let seen = run("refused.py", &vendor, &bench, &twice).await;
+    assert_eq!((&seen["status"], &seen["retries"]), (&json!(503), &json!(1)));
+    let tokens: Vec<_> = bench
+        .end()
+        .await
+        .into_iter()
+        .filter_map(|event| match event {
+            TapEvent::Submitting { submission, .. } => submission.client_token,
+            _ => None,
+        })
+        .collect();
+    assert_eq!(tokens.len(), 2);
+    assert_eq!(tokens[0], tokens[1]);
 }

@@ -29,9 +29,11 @@ async fn a_task_s_life_is_seen_by_the_way() {
     };
     assert_eq!((&taken, &task_id, known), (&submission, &arn, false));
 
-    let seen =
-        client.get_quantum_task().quantum_task_arn(&arn).additional_attribute_names(QueueInfo);
-    let seen = seen.send().await.unwrap();
+    let poll = || {
+        let poll = client.get_quantum_task().quantum_task_arn(&arn);
+        poll.additional_attribute_names(QueueInfo).send()
+    };
+    let seen = poll().await.unwrap();
     assert_eq!(seen.queue_info().unwrap().position(), "14");
     let TapEvent::Polled { facts, .. } = bench.event().await else { panic!("a poll is read") };
     assert_eq!(facts.task_id, arn);
@@ -45,8 +47,7 @@ async fn a_task_s_life_is_seen_by_the_way() {
     };
     assert_eq!((task_id, status.as_u16()), (arn.clone(), 200));
     // What was kept of the queued task is forgotten with the cancel.
-    let after = client.get_quantum_task().quantum_task_arn(&arn).send().await.unwrap();
-    assert_ne!(after.status().as_str(), "QUEUED");
+    assert_ne!(poll().await.unwrap().status().as_str(), "QUEUED");
 }
 
 #[tokio::test]

@@ -346,7 +346,7 @@ fn spawn_gang(
 ) -> Gang {
     let (found, mut client_found) = watch::channel(client.clone());
     let observed = name.clone();
-    let observer = tokio::spawn(async move {
+    let watching = tokio::spawn(async move {
         let client = match client {
             Some(client) => client,
             None => connect().await,
@@ -363,5 +363,5 @@ fn spawn_gang(
             write(api(client, &name.namespace), name, wanted).await;
         }
     });
-    Gang { observer, writer }
+    Gang { observer: watching, writer }
 }

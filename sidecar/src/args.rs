@@ -281,9 +281,11 @@ mod tests {
     fn the_names_of_upstream_variables_follow_the_contract() {
         use clap::CommandFactory;
         let command = Args::command();
-        for user in
-            [names::ENV_BRAKET_ENDPOINT, names::ENV_AWS_ENDPOINT_URL_BRAKET, names::ENV_AWS_ENDPOINT_URL]
-        {
+        for user in [
+            names::ENV_BRAKET_ENDPOINT,
+            names::ENV_AWS_ENDPOINT_URL_BRAKET,
+            names::ENV_AWS_ENDPOINT_URL,
+        ] {
             let name = format!("{}{user}", names::ENV_UPSTREAM_PREFIX);
             assert!(
                 command.get_arguments().any(|a| a.get_env() == Some(name.as_ref())),

@@ -21,6 +21,9 @@ use crate::vendor::NotATask;
 /// An announcement is one id.
 const BODY: usize = 16 * 1024;
 
+/// Tells whether an id can be a task's.
+pub type Check = Arc<dyn Fn(&str) -> Result<(), NotATask> + Send + Sync>;
+
 /// What the API is connected to.
 #[derive(Clone)]
 pub struct Control {
@@ -29,7 +32,7 @@ pub struct Control {
     /// Shows what is known.
     pub shown: watch::Receiver<Arc<State>>,
     /// Whether an id can be a task's.
-    pub check: Arc<dyn Fn(&str) -> Result<(), NotATask> + Send + Sync>,
+    pub check: Check,
 }
 
 /// Body of an announcement.
@@ -40,7 +43,6 @@ struct Announcement {
 }
 
 /// The routes.
-#[must_use]
 pub fn router(control: Control) -> Router {
     Router::new()
         .route("/v1/tasks", post(announce))

@@ -57,13 +57,10 @@ pub async fn run(sockets: &Sockets) -> Result<()> {
             () = wake(restart_at) => {
                 started = Instant::now();
                 worker = start(sockets);
-                restart_at = match worker {
-                    Some(_) => None,
-                    None => {
-                        crashes = crashes.saturating_add(1);
-                        Some(started + pause(crashes))
-                    }
-                };
+                restart_at = worker.is_none().then(|| {
+                    crashes = crashes.saturating_add(1);
+                    started + pause(crashes)
+                });
             }
             () = wake(deadline) => {
                 warn!("the worker did not end in time and is killed");
@@ -136,11 +133,8 @@ fn start(sockets: &Sockets) -> Option<Pid> {
     }
 }
 
-/// Starts a worker with the sockets as its descriptors 3 and 4.
-#[expect(
-    clippy::zombie_processes,
-    reason = "as process 1 the parent reaps every child itself, see `reap`"
-)]
+/// Starts a worker with the sockets as its descriptors 3 and 4. Who started it reaps it by its id,
+/// see [`reap`].
 fn spawn(sockets: &Sockets) -> Result<Option<Pid>> {
     let listeners = std::iter::once(&sockets.control).chain(&sockets.tap);
     let mut mappings = Vec::new();

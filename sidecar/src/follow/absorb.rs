@@ -13,7 +13,7 @@ use super::timing::{FIRST_READ, Now, after, back_off, elapsed, read_interval};
 use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
 
 /// A device that may not be read is asked for again after this time: rights may be given.
-const UNREADABLE_AGAIN: Duration = Duration::from_secs(300);
+const UNREADABLE_AGAIN: Duration = Duration::from_mins(5);
 
 /// Takes in one thing that was seen.
 pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<Step>) {
@@ -91,7 +91,7 @@ fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, enough:
     }
     let submitted_at = reading.submitted_at.or(task.reading.submitted_at);
     let device = reading.device.clone().or_else(|| task.reading.device.take());
-    let mut reading = Reading { submitted_at, device, ..reading };
+    let mut reading = Reading { device, submitted_at, ..reading };
     if !enough && task.reading.state == reading.state {
         reading.position = task.reading.position.take();
         reading.priority = task.reading.priority;
@@ -139,7 +139,12 @@ fn device_read(
     device.not_before = None;
     match outcome {
         Ok(reading) => {
-            *device = Device { reading: Some(reading), read_at: Some(now.at), luck: now.luck, ..Device::default() };
+            *device = Device {
+                reading: Some(reading),
+                read_at: Some(now.at),
+                luck: now.luck,
+                ..Device::default()
+            };
         }
         Err(failure) => {
             device.failures = device.failures.saturating_add(1);
@@ -266,4 +271,3 @@ fn opened(state: &State, by: Option<OrderReason>, at: Timestamp) -> String {
         _ => gates,
     }
 }
-

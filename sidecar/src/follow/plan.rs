@@ -8,14 +8,16 @@ use super::state::{Device, PATIENCE, SILENT, State, Step};
 use super::timing::{Now, after, device_interval, elapsed};
 
 /// A look that was asked for this long ago is lost: each call has a shorter time-out of its own.
-const LOST: Duration = Duration::from_secs(60);
+const LOST: Duration = Duration::from_mins(1);
 
 /// When [`decide`](super::decide::decide) should be asked again although nothing was seen.
 #[must_use]
 pub fn next_due(state: &State) -> Option<Timestamp> {
-    let tasks = state.tasks.iter().filter(|t| !t.reading.state.is_final()).map(|t| {
-        t.asked_at.map_or(t.due, |asked| after(asked, LOST).max(t.due))
-    });
+    let tasks = state
+        .tasks
+        .iter()
+        .filter(|t| !t.reading.state.is_final())
+        .map(|t| t.asked_at.map_or(t.due, |asked| after(asked, LOST).max(t.due)));
     let devices = waiting_devices(state).into_iter().map(|(device, _, position)| {
         device_due(state.devices.get(&device), position).unwrap_or(state.started_at)
     });
@@ -84,4 +86,3 @@ fn device_due(device: Option<&Device>, position: Position) -> Option<Timestamp> 
         (regular, None) => regular,
     }
 }
-

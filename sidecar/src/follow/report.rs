@@ -1,8 +1,10 @@
 //! What the gang's status and the log say about what is known. PURE.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use sluice_shared::gang::{MAX_TASKS, Task, VendorStatus};
+use sluice_shared::gang::{Folded, MAX_TASKS, Task, VendorStatus};
 use sluice_shared::task::{TaskState, device_name, short_id};
 
 use super::state::{Followed, State};
@@ -10,16 +12,16 @@ use super::timing::elapsed;
 use crate::vendor::FailureKind;
 
 /// The vendor may be silent this long before people are told.
-const SILENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 /// A new task may be unknown to the vendor this long.
-const UNKNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(300);
+const UNKNOWN_FOR: Duration = Duration::from_mins(5);
 
 /// `status.vendor` as it should be.
 #[must_use]
 pub fn vendor_status(state: &State, at: Timestamp) -> VendorStatus {
     VendorStatus {
         tasks: state.tasks.iter().take(MAX_TASKS).map(task).collect(),
-        folded: Some(state.folded).filter(|f| *f != Default::default()),
+        folded: Some(state.folded).filter(|f| *f != Folded::default()),
         order: state.order.clone(),
         problem: problem(state, at).map(|text| cut(&text, 1024)),
     }

@@ -301,7 +301,7 @@ pub struct Told {
 }
 
 /// The program is silent for this long: it may bypass the tap.
-pub const SILENT: Duration = Duration::from_secs(600);
+pub const SILENT: Duration = Duration::from_mins(10);
 /// A missing gang, an order without effect, a write without success: worth a line after this.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -14,7 +14,7 @@ pub const FIRST_READ: Duration = Duration::from_secs(2);
 /// A program that polled this lately is expected to poll again.
 const POLLS: Duration = Duration::from_secs(15);
 /// Devices of tasks far away: for the status that people see.
-const DEVICE_FAR: Duration = Duration::from_secs(300);
+const DEVICE_FAR: Duration = Duration::from_mins(5);
 /// Devices of tasks that come near, so that the judgement at position 1 needs no extra call.
 const DEVICE_NEAR: Duration = Duration::from_secs(30);
 /// Devices of tasks at position 1 that are held by the device or by priority tasks.
@@ -26,7 +26,7 @@ const NEAR: u32 = 10;
 /// Back-off starts here.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// Longest pause that a vendor's Retry-After is believed.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(10);
 
 /// The present, and a number from 0 to 1 that spreads what is planned from it.
 #[derive(Debug, Clone, Copy)]
@@ -95,11 +95,7 @@ mod tests {
     use super::*;
 
     fn mk_failure(kind: FailureKind, retry_after: Option<u64>) -> Failure {
-        Failure {
-            kind,
-            message: String::new(),
-            retry_after: retry_after.map(Duration::from_secs),
-        }
+        Failure { kind, message: String::new(), retry_after: retry_after.map(Duration::from_secs) }
     }
 
     #[test]
@@ -120,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_polling_program_goes_first() {
-        let day = Duration::from_secs(86_400);
+        let day = Duration::from_hours(24);
         for position in [Position::At(1), Position::At(50), Position::Unknown] {
             let alone = read_interval(position, day, None, 0.5);
             let polled = read_interval(position, day, Some(Duration::from_secs(1)), 0.5);

@@ -19,7 +19,7 @@ use crate::vendor::Vendor;
 
 /// The loop looks up at least this often, so that a step of the wall clock does not stretch a
 /// wait.
-const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+const LONGEST_SLEEP: Duration = Duration::from_mins(1);
 /// The loop never turns faster than this without news.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 

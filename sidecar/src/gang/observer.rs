@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn open_is_what_the_keeper_says_and_counts() {
-        let consumers = |gated, released| json!({"expected": 7, "gated": gated, "released": released});
+        let consumers =
+            |gated, released| json!({"expected": 7, "gated": gated, "released": released});
         let rows = [
             (json!({"phase": "Released", "consumers": consumers(0, 7)}), true),
             (json!({"phase": "Released", "consumers": consumers(1, 7)}), false),

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// Shorter trouble is normal at the start: the keeper makes gang and rights within seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Lasting trouble is told again after this time.
-const AGAIN: Duration = Duration::from_secs(600);
+const AGAIN: Duration = Duration::from_mins(10);
 
 /// Trouble with one thing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -98,7 +98,7 @@ mod tests {
         for (code, message, expected) in rows {
             let status = kube::core::Status::failure(message, "").with_code(code);
             let text = explain(&kube::Error::Api(Box::new(status)), "ns/g", "u-1");
-            assert!(text.contains(expected) && text.contains("ns/g") | (code == 401), "{text}");
+            assert!(text.contains(expected) && (text.contains("ns/g") || code == 401), "{text}");
         }
     }
 }

@@ -10,9 +10,7 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_braket::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_braket::operation::get_device::GetDeviceOutput;
 use aws_sdk_braket::operation::get_quantum_task::GetQuantumTaskOutput;
-use aws_sdk_braket::types::{
-    QuantumTaskAdditionalAttributeName, QueueName, QueuePriority,
-};
+use aws_sdk_braket::types::{QuantumTaskAdditionalAttributeName, QueueName, QueuePriority};
 use aws_sdk_braket::{Client, Config};
 use aws_smithy_runtime_api::http::Response;
 use jiff::Timestamp;
@@ -155,8 +153,11 @@ fn is_region(text: &str) -> bool {
 fn arn_parts(arn: &str) -> Option<(&str, &str, &str)> {
     let mut parts = arn.splitn(6, ':');
     let (scheme, partition, service) = (parts.next()?, parts.next()?, parts.next()?);
-    (scheme == "arn" && partition.starts_with("aws") && service == "braket")
-        .then_some((parts.next()?, parts.next()?, parts.next()?))
+    (scheme == "arn" && partition.starts_with("aws") && service == "braket").then_some((
+        parts.next()?,
+        parts.next()?,
+        parts.next()?,
+    ))
 }
 
 /// What an answer of `GetQuantumTask` says. PURE.
@@ -241,9 +242,14 @@ fn kind_of(status: Option<u16>, code: &str) -> FailureKind {
         Some(429) => FailureKind::Throttled,
         // Some services name a refused key with 400.
         Some(_)
-            if ["ExpiredToken", "UnrecognizedClient", "InvalidClientTokenId", "InvalidSignature"]
-                .iter()
-                .any(|c| code.starts_with(c)) =>
+            if [
+                "ExpiredToken",
+                "UnrecognizedClient",
+                "InvalidClientTokenId",
+                "InvalidSignature",
+            ]
+            .iter()
+            .any(|c| code.starts_with(c)) =>
         {
             FailureKind::Denied
         }

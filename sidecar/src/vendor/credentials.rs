@@ -18,13 +18,14 @@ use tokio::time::Instant;
 /// Time for one run through the chain, network included.
 const LOAD: Duration = Duration::from_secs(15);
 /// Credentials are renewed this long before they end.
-const MARGIN: Duration = Duration::from_secs(300);
+const MARGIN: Duration = Duration::from_mins(5);
 /// Credentials without an end are read again after this time: a mounted file may have changed.
-const REREAD: Duration = Duration::from_secs(300);
+const REREAD: Duration = Duration::from_mins(5);
 /// A failure is kept this long, so that a busy program does not hammer a token service.
 const PAUSE: Duration = Duration::from_secs(3);
 
-type Load = Box<dyn Fn() -> BoxFuture<'static, Result<Credentials, CredentialsError>> + Send + Sync>;
+type Load =
+    Box<dyn Fn() -> BoxFuture<'static, Result<Credentials, CredentialsError>> + Send + Sync>;
 
 /// A credentials provider that keeps what it has read while that is good. Clones share it.
 #[derive(Clone)]
@@ -80,7 +81,10 @@ impl Renewed {
 
     fn new<F>(load: F) -> Self
     where
-        F: Fn() -> BoxFuture<'static, Result<Credentials, CredentialsError>> + Send + Sync + 'static,
+        F: Fn() -> BoxFuture<'static, Result<Credentials, CredentialsError>>
+            + Send
+            + Sync
+            + 'static,
     {
         Self(Arc::new(Inner { load: Box::new(load), kept: Mutex::new(None) }))
     }
@@ -177,7 +181,9 @@ mod tests {
 
     use super::*;
 
-    fn mk_counting(outcome: fn(u32) -> Result<Credentials, CredentialsError>) -> (Renewed, Arc<AtomicU32>) {
+    fn mk_counting(
+        outcome: fn(u32) -> Result<Credentials, CredentialsError>,
+    ) -> (Renewed, Arc<AtomicU32>) {
         let count = Arc::new(AtomicU32::new(0));
         let seen = Arc::clone(&count);
         let renewed = Renewed::new(move || {

@@ -16,7 +16,7 @@ fn keys(id: &str, secret: &str) -> Renewed {
 }
 
 async fn emulator() -> Running {
-    Emulator::start(Config::for_testing().by_hand(Ahead { normal: 3, priority: 2 })).await.unwrap()
+    Emulator::start(Config::for_testing().by_hand(Ahead { normal: 3, priority: 0 })).await.unwrap()
 }
 
 fn braket(vendor: &Running) -> Braket {
@@ -33,6 +33,8 @@ async fn tasks_and_devices_are_read_as_they_are() {
     assert_eq!(reading.position.as_deref(), Some("4"));
     assert_eq!(reading.device.as_deref(), Some(GARNET));
     assert!(!reading.priority && reading.submitted_at.is_some());
+    let change = DeviceChange { add_priority: Some(2), ..DeviceChange::default() };
+    vendor.change_device("Garnet", change).unwrap();
     let device = braket.device(GARNET, &id).await.unwrap();
     assert_eq!((device.status.as_str(), device.priority_queue), ("ONLINE", Some(2)));
     let change = DeviceChange { status: Some(Status::Paused), ..DeviceChange::default() };
@@ -117,7 +119,8 @@ async fn each_failure_is_told_apart() {
     let nowhere = Braket::new(keys("AKIDEXAMPLE", "secret"), Some("http://127.0.0.1:9".into()));
     let failure = nowhere.task(&id).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Away, "{failure}");
-    let unknown = id.replace(id.rsplit('/').next().unwrap(), "00000000-0000-4000-8000-000000000000");
+    let unknown =
+        id.replace(id.rsplit('/').next().unwrap(), "00000000-0000-4000-8000-000000000000");
     let failure = ours.task(&unknown).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotFound, "{failure}");
 }

@@ -58,11 +58,7 @@ impl Cluster {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let cluster = Self {
-            inner: Arc::default(),
-            changed: watch::Sender::new(0),
-            url,
-        };
+        let cluster = Self { inner: Arc::default(), changed: watch::Sender::new(0), url };
         let gangs = "/apis/sluice.flux-framework.org/v1alpha1/namespaces/ns/quantumgangs";
         let router = Router::new()
             .route(gangs, get(list))
@@ -105,7 +101,13 @@ impl Cluster {
         self.inner.lock().unwrap().keeper = true;
     }
 
-    pub(crate) fn refuse(&self, kind: &'static str, times: usize, code: u16, message: &'static str) {
+    pub(crate) fn refuse(
+        &self,
+        kind: &'static str,
+        times: usize,
+        code: u16,
+        message: &'static str,
+    ) {
         let faults = std::iter::repeat_n((kind, code, message), times);
         self.inner.lock().unwrap().faults.extend(faults);
     }
@@ -165,13 +167,14 @@ async fn list(State(cluster): State<Cluster>, Query(params): Query<Params>) -> R
 
 fn watch_from(cluster: Cluster, from: u64) -> Response {
     let changes = cluster.changed.subscribe();
-    let events = stream::unfold((cluster, changes, from), |(cluster, mut changes, seen)| async move {
-        let version = *changes.wait_for(|version| *version > seen).await.ok()?;
-        let gang = cluster.inner.lock().unwrap().gang.clone();
-        let event = json!({"type": "MODIFIED", "object": gang?});
-        let line = Bytes::from(format!("{event}\n"));
-        Some((Ok::<_, Infallible>(line), (cluster, changes, version)))
-    });
+    let events =
+        stream::unfold((cluster, changes, from), |(cluster, mut changes, seen)| async move {
+            let version = *changes.wait_for(|version| *version > seen).await.ok()?;
+            let gang = cluster.inner.lock().unwrap().gang.clone();
+            let event = json!({"type": "MODIFIED", "object": gang?});
+            let line = Bytes::from(format!("{event}\n"));
+            Some((Ok::<_, Infallible>(line), (cluster, changes, version)))
+        });
     Response::new(Body::from_stream(events))
 }
 
@@ -187,7 +190,10 @@ async fn patch_status(
     assert_eq!(headers["content-type"], "application/merge-patch+json");
     let fields: Vec<&String> = patch["status"].as_object().unwrap().keys().collect();
     if fields != ["vendor"] || patch.as_object().unwrap().len() != 1 {
-        return refusal(422, "ValidatingAdmissionPolicy 'sluice' denied request: only status.vendor");
+        return refusal(
+            422,
+            "ValidatingAdmissionPolicy 'sluice' denied request: only status.vendor",
+        );
     }
     if cluster.inner.lock().unwrap().gang.is_none() {
         return refusal(404, "quantumgangs not found");

@@ -1,6 +1,12 @@
 //! The sidecar as a whole: its loop on a paused clock, its worker against the vendor emulator and
 //! a double of the API server, its parent as real processes.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
 mod braket;
 mod cluster;
 mod gang;

@@ -132,10 +132,8 @@ async fn a_killed_worker_is_replaced_and_no_connection_is_refused() {
         assert!(workers.insert(worker.as_raw_nonzero()), "a new process each time");
         let killed = Instant::now();
         kill_process(worker, Signal::KILL).unwrap();
-        await_some("another worker", async || {
-            running.worker().filter(|w| *w != worker).map(drop)
-        })
-        .await;
+        await_some("another worker", async || running.worker().filter(|w| *w != worker).map(drop))
+            .await;
         let took = killed.elapsed();
         // The first pauses of a crash loop are nothing; then they grow.
         assert!(round > 0 || took < Duration::from_secs(1), "{took:?}");
@@ -179,16 +177,21 @@ async fn no_worker_outlives_its_parent() {
 async fn what_cannot_work_is_said_and_ends() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    type Change<'a> = Box<dyn Fn(&mut Command) + 'a>;
-    let rows: [(Change<'_>, &str); 4] = [
-        (Box::new(|c| drop(c.env("SLUICE_CONTROL_PORT", &port))), "cannot be listened on"),
-        (Box::new(|c| drop(c.env_remove(names::ENV_POD_UID))), "SLUICE_POD_UID is not set"),
-        (Box::new(|c| drop(c.env(names::ENV_STAMP, "{}"))), "SLUICE_STAMP cannot be used"),
-        (Box::new(|c| drop(c.arg("worker"))), "started by its parent"),
+    let mut in_use = command();
+    in_use.env("SLUICE_CONTROL_PORT", &port);
+    let mut nameless = command();
+    nameless.env_remove(names::ENV_POD_UID);
+    let mut stampless = command();
+    stampless.env(names::ENV_STAMP, "{}");
+    let mut orphan = command();
+    orphan.arg("worker");
+    let rows = [
+        (in_use, "cannot be listened on"),
+        (nameless, "SLUICE_POD_UID is not set"),
+        (stampless, "SLUICE_STAMP cannot be used"),
+        (orphan, "started by its parent"),
     ];
-    for (change, text) in rows {
-        let mut command = command();
-        change(&mut command);
+    for (mut command, text) in rows {
         let output = command.output().await.unwrap();
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && log.contains(text), "{log}");

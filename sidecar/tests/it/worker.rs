@@ -15,7 +15,9 @@ use sluice_shared::stamp::Stamp;
 use sluice_sidecar::app::{Sockets, Worker};
 use sluice_sidecar::follow::state::State;
 use sluice_sidecar::vendor::credentials::Renewed;
-use sluice_vendors::{Action, Ahead, Config, Emulator, Fault, Pretence, Running, Stage, StateChange};
+use sluice_vendors::{
+    Action, Ahead, Config, Emulator, Fault, Pretence, Running, Stage, StateChange,
+};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -65,8 +67,10 @@ impl Polling {
         Self(tokio::spawn(async move {
             let client = program(&url);
             loop {
-                let call =
-                    client.get_quantum_task().quantum_task_arn(&id).additional_attribute_names(QueueInfo);
+                let call = client
+                    .get_quantum_task()
+                    .quantum_task_arn(&id)
+                    .additional_attribute_names(QueueInfo);
                 // A worker that is away refuses nothing; what it answers is its own matter.
                 let _ = call.send().await;
                 tokio::time::sleep(Duration::from_millis(200)).await;
@@ -194,8 +198,7 @@ async fn a_new_worker_goes_on_where_the_old_one_was() {
     let task = cluster.vendor().unwrap().tasks.remove(0);
     assert!(task.digest.is_some() && task.client_token.is_some(), "{task:?}");
     vendor.step(Some("Garnet"), 2).await.unwrap();
-    let order =
-        await_some("the order", async || cluster.vendor()?.order).await;
+    let order = await_some("the order", async || cluster.vendor()?.order).await;
     assert_eq!(order.task_id, id);
     new.end().await;
     cluster.keep();
@@ -273,9 +276,8 @@ async fn refused_credentials_keep_the_gates_shut_and_are_told() {
     cluster.create_gang("g-1");
     let id = submit(&vendor.braket_url(), GARNET).await;
     let (role, policy) = (Role::Producer, ReleasePolicy::Front);
-    let sidecar = Sidecar::with_keys(
-        &vendor, &cluster, role, policy, "AKIDNORIGHTS", "no-rights-secret",
-    );
+    let sidecar =
+        Sidecar::with_keys(&vendor, &cluster, role, policy, "AKIDNORIGHTS", "no-rights-secret");
     sidecar.announce(&json!({"id": id})).await;
     let problem = await_some("the problem", async || cluster.vendor()?.problem).await;
     assert!(problem.contains("refuses the sidecar's credentials"), "{problem}");

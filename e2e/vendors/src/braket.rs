@@ -1,6 +1,7 @@
 //! Amazon Braket: devices, tasks, their waiting lines, and the REST operations on them.
 
 pub mod api;
+pub mod change;
 pub mod device;
 pub mod queue;
 pub mod search;

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::braket::change::{ControlError, DeviceChange, StateChange};
 use crate::braket::device::Device;
-use crate::braket::world::{ControlError, DeviceChange, StateChange};
 use crate::emulator::{Steering, TaskView};
 use crate::fault::Fault;
 use crate::journal::Entry;

@@ -11,10 +11,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::braket::change::{ControlError, DeviceChange, StateChange};
 use crate::braket::device::Device;
 use crate::braket::queue::Lane;
 use crate::braket::task::{Phase, Task};
-use crate::braket::world::{ControlError, DeviceChange, StateChange, World};
+use crate::braket::world::World;
 use crate::config::Config;
 use crate::fault::Fault;
 use crate::hub::Hub;

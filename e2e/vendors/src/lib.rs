@@ -76,10 +76,10 @@ pub mod signature;
 pub mod simulator;
 pub mod sts;
 
+pub use braket::change::{ControlError, DeviceChange, StateChange};
 pub use braket::device::{Device, Status, StatusReason};
 pub use braket::queue::{Ahead, Lane, Mode, Pace};
 pub use braket::task::Pretence;
-pub use braket::world::{ControlError, DeviceChange, StateChange};
 pub use config::Config;
 pub use emulator::{Emulator, Running, StartError, Steering, TaskView};
 pub use fault::{Action, Fault, Stage};

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::braket::device::catalogue;
 use crate::braket::queue::Mode;
+use crate::braket::task::Pretence;
 
 const GARNET: &str = "arn:aws:braket:eu-north-1::device/qpu/iqm/Garnet";
 

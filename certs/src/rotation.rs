@@ -45,10 +45,9 @@ pub fn decide(now: Timestamp, stored: &Stored, not_after: Timestamp, times: Time
     match (&stored.next, &stored.previous) {
         // An expired certificate is worth nothing to anybody: no reason to wait.
         (Some((_, since)), _) if passed(*since) || now >= not_after => Step::Switch,
-        (Some(_), _) => Step::Keep,
         (None, Some((_, since))) if passed(*since) => Step::Retire,
         (None, _) if not_after.duration_since(now) <= times.renew_before => Step::Stage,
-        (None, _) => Step::Keep,
+        _ => Step::Keep,
     }
 }
 

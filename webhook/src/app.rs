@@ -44,7 +44,22 @@ pub fn print_crd() -> anyhow::Result<()> {
 /// # Errors
 /// When it cannot be written as YAML.
 pub fn crd() -> anyhow::Result<String> {
-    serde_saphyr::to_string(&QuantumGang::crd()).context("cannot write the definition as YAML")
+    let mut definition =
+        serde_json::to_value(QuantumGang::crd()).context("cannot write the definition as JSON")?;
+    drop_foreign_formats(&mut definition);
+    serde_saphyr::to_string(&definition).context("cannot write the definition as YAML")
+}
+
+/// Drops the formats of Rust's unsigned numbers: the API server knows none of them and warns.
+fn drop_foreign_formats(value: &mut serde_json::Value) {
+    if let Some(map) = value.as_object_mut() {
+        if map.get("format").and_then(|f| f.as_str()).is_some_and(|f| f.starts_with("uint")) {
+            map.remove("format");
+        }
+        map.values_mut().for_each(drop_foreign_formats);
+    } else if let Some(list) = value.as_array_mut() {
+        list.iter_mut().for_each(drop_foreign_formats);
+    }
 }
 
 /// Tells why the process ends.
@@ -59,7 +74,7 @@ pub fn report(error: anyhow::Error) -> ExitCode {
 ///
 /// # Errors
 /// When a flag cannot work, a port is taken or the API server is not configured.
-pub fn serve(args: Args) -> anyhow::Result<()> {
+pub fn serve(args: &Args) -> anyhow::Result<()> {
     args.log.init().context("--log cannot be read")?;
     // An error means that a provider is installed already, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

@@ -118,18 +118,18 @@ fn parse<T: Admit>(body: &[u8]) -> Result<AdmissionRequest<T>, Malformed> {
         Ok(AdmissionReview { types, request: Some(request), .. })
             if types.api_version == META_API_VERSION_V1 && types.kind == META_KIND =>
         {
-            return match request.kind.kind == T::kind(&()) {
-                true => Ok(AdmissionRequest { types, ..request }),
-                false => Err(Malformed::Object {
-                    message: format!(
-                        "a {} was sent to the webhook for {}; correct the path in the webhook \
-                         configuration",
-                        request.kind.kind,
-                        resource::<T>()
-                    ),
-                    uid: request.uid,
-                }),
-            };
+            if request.kind.kind == T::kind(&()) {
+                return Ok(AdmissionRequest { types, ..request });
+            }
+            return Err(Malformed::Object {
+                message: format!(
+                    "a {} was sent to the webhook for {}; correct the path in the webhook \
+                     configuration",
+                    request.kind.kind,
+                    resource::<T>()
+                ),
+                uid: request.uid,
+            });
         }
         Ok(review) => format!(
             "this is {} {}, with{} a request; {META_API_VERSION_V1} {META_KIND} with a request is \
@@ -162,7 +162,7 @@ fn answer<T: Admit>(
         Verdict::Deny(reason) => {
             tracing::info!(resource = resource::<T>(), namespace, name, %reason, "refused");
             let mut response = response.deny(&reason);
-            response.result.reason = "Forbidden".to_owned();
+            "Forbidden".clone_into(&mut response.result.reason);
             response.result.code = StatusCode::FORBIDDEN.as_u16();
             (response, "deny", reason.label())
         }
@@ -172,10 +172,7 @@ fn answer<T: Admit>(
                 .as_ref()
                 .map_or(Ok(json_patch::Patch::default()), |o| lossless(o, &object))
                 .map_err(|e| e.to_string())
-                .and_then(|patch| match patch.0.is_empty() {
-                    true => Ok(response.clone()),
-                    false => response.clone().with_patch(patch).map_err(|e| e.to_string()),
-                });
+                .and_then(|patch| with_patch(&response, patch));
             match patched {
                 Ok(mut response) => {
                     tracing::debug!(resource = resource::<T>(), namespace, name, kind, "admitted");
@@ -193,6 +190,17 @@ fn answer<T: Admit>(
             }
         }
     }
+}
+
+/// The answer with a patch, if there is anything to patch.
+fn with_patch(
+    response: &AdmissionResponse,
+    patch: json_patch::Patch,
+) -> Result<AdmissionResponse, String> {
+    if patch.0.is_empty() {
+        return Ok(response.clone());
+    }
+    response.clone().with_patch(patch).map_err(|e| e.to_string())
 }
 
 /// What to call an object whose name is not made yet.

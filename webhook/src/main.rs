@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let done = match args.command {
         Some(Command::Crd) => app::print_crd(),
-        Some(Command::Serve) | None => app::serve(args),
+        Some(Command::Serve) | None => app::serve(&args),
     };
     done.map_or_else(app::report, |()| ExitCode::SUCCESS)
 }

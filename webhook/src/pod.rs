@@ -33,8 +33,8 @@ pub struct Facts<'a> {
     pub stamp: Stamp,
     /// The role that follows from it.
     pub role: Role,
-    /// Name of the gang; `None` when it follows from the pod's own name and uid, which do not
-    /// exist yet.
+    /// Name of the gang; `None` for a bare pod, whose own name and uid decide and do not exist
+    /// yet.
     pub gang: Option<String>,
     /// The pod has no Job, so its own annotations decide and it carries the stamp itself.
     pub bare: bool,
@@ -96,11 +96,8 @@ fn facts<'a>(
     check(spec, &requests)?;
     let index = job.and(index_of(annotations).transpose()?);
     let role = Role::of(&stamp, index);
-    let gang = job.and_then(|job| match (stamp.mode, index) {
-        (Mode::Independent, None) => None,
-        (Mode::Independent, index) => Some(gang_name(&job.name, &job.uid, index)),
-        (Mode::Shared, _) => Some(gang_name(&job.name, &job.uid, None)),
-    });
+    let index_of_gang = index.filter(|_| stamp.mode == Mode::Independent);
+    let gang = job.map(|job| gang_name(&job.name, &job.uid, index_of_gang));
     Ok(Some(Facts {
         stamp,
         role,

@@ -14,7 +14,7 @@ const VERSIONS: [&str; 3] = ["v1beta1", "v1alpha3", "v1alpha2"];
 /// The resource.
 const RESOURCE: &str = "podgroups";
 /// How often the cluster is asked again: an upgrade takes longer.
-const REFRESH: Duration = Duration::from_secs(60);
+const REFRESH: Duration = Duration::from_mins(1);
 /// How soon it is asked again when it did not answer.
 const RETRY: Duration = Duration::from_secs(2);
 /// How long one question may take.

@@ -27,7 +27,9 @@ pub const CERTIFICATE: &str = "the certificate";
 /// What readiness waits for here: the API server trusts it.
 pub const BUNDLE: &str = "the CA bundle in the webhook configuration";
 
-/// How soon it is read again after a failure or a lost race.
+/// How soon it is read again after a write, by us or by a faster replica.
+const AGAIN: Duration = Duration::from_millis(50);
+/// How soon it is read again after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long one look may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -95,7 +97,7 @@ pub async fn follow(
         let looked = tokio::time::timeout(TIMEOUT, follower.look(Timestamp::now())).await;
         let pause = match looked.unwrap_or(Err(Failure::Timeout)) {
             Ok(true) => follower.place.poll,
-            Ok(false) => RETRY,
+            Ok(false) => AGAIN,
             Err(error) => {
                 tracing::warn!(
                     %error,
@@ -124,7 +126,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Looks once. False when another replica was faster and a second look is due.
+    /// Looks once. False when something was written and a second look is due.
     async fn look(&mut self, now: Timestamp) -> Result<bool, Failure> {
         let Some((stored, version)) = self.store.read().await? else {
             let issued = issue(&self.place.dns_names, LIFETIME, now)?;

@@ -52,7 +52,7 @@ impl fmt::Display for Warning {
                 names::COORDINATION
             ),
             Self::Indexed => {
-                f.write_str("completionMode is set to Indexed: index 0 is the pod that submits")
+                f.write_str("completionMode is set to Indexed: the completion index tells the pods apart")
             }
             Self::ManyConsumers(n) => write!(
                 f,

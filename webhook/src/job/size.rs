@@ -49,8 +49,13 @@ pub fn of(mode: Mode, counts: Counts, name: Name<'_>) -> Result<Size, Reason> {
     let size = u32::try_from(live).unwrap_or(0).max(1);
     let one_at_a_time = parallelism == 1 && total > 1;
     let keep = Size { size, convert: false, one_at_a_time };
-    if counts.indexed || mode == Mode::Independent || parallelism == 1 {
+    if counts.indexed || parallelism == 1 {
         return Ok(keep);
+    }
+    if mode == Mode::Independent {
+        // With an index each pod has a gang of its own; without one they share the Job's.
+        let convert = completions == Some(parallelism) && name.check(parallelism).is_ok();
+        return Ok(Size { convert: convert && parallelism > 1, ..keep });
     }
     match completions {
         None if parallelism > 1 => Err(Reason::WorkQueue(parallelism)),
@@ -108,6 +113,7 @@ mod tests {
             (Shared, Some(8), None, false, Err("work_queue")),
             (Shared, Some(4), Some(8), false, Err("no_indexes")),
             (Shared, Some(0), Some(8), false, Err("no_indexes")),
+            (Independent, Some(8), Some(8), false, Ok((8, true, false))),
             (Independent, Some(8), None, false, Ok((8, false, false))),
             (Independent, Some(4), Some(8), false, Ok((4, false, false))),
             (Shared, Some(-1), Some(-1), true, Ok((1, false, false))),
@@ -134,6 +140,8 @@ mod tests {
             (Name::Generated(&longest), false),
         ] {
             assert_eq!(of(Mode::Shared, counts, name).is_ok(), ok, "{name:?}");
+            let independent = of(Mode::Independent, counts, name).map(|s| s.convert);
+            assert_eq!(independent, Ok(ok), "{name:?}");
         }
     }
 }

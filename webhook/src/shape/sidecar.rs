@@ -187,9 +187,10 @@ fn repair(existing: &mut Container, wanted: Container) {
         // Identity is ours and must be right; the rest was copied, and others may know better.
         let is_identity = variable.name.starts_with("SLUICE_")
             && !variable.name.starts_with(names::ENV_UPSTREAM_PREFIX);
-        match is_identity {
-            true => env::set(entries, variable),
-            false => env::add(entries, variable),
+        if is_identity {
+            env::set(entries, variable);
+        } else {
+            env::add(entries, variable);
         }
     }
     for source in wanted.env_from.into_iter().flatten() {

@@ -10,7 +10,7 @@ use sluice_webhook::served::{Latest, Served};
 use tower::ServiceExt;
 
 /// The configuration of a fixture: the default with its overrides.
-pub fn mk_config(overrides: &Value) -> Config {
+pub(crate) fn mk_config(overrides: &Value) -> Config {
     Config {
         sidecar: Sidecar {
             image: "sluice-sidecar:dev".into(),
@@ -30,7 +30,7 @@ pub fn mk_config(overrides: &Value) -> Config {
 }
 
 /// The state of the router.
-pub fn mk_admission(overrides: &Value) -> Admission {
+pub(crate) fn mk_admission(overrides: &Value) -> Admission {
     Admission {
         config: Arc::new(mk_config(overrides)),
         served: Latest::new(Served { pod_groups: overrides["podGroups"] == true }),
@@ -39,7 +39,7 @@ pub fn mk_admission(overrides: &Value) -> Admission {
 }
 
 /// A review of the creation of an object.
-pub fn mk_review(resource: &str, object: &Value) -> Value {
+pub(crate) fn mk_review(resource: &str, object: &Value) -> Value {
     let (group, kind) = if resource == "jobs" { ("batch", "Job") } else { ("", "Pod") };
     json!({
         "apiVersion": "admission.k8s.io/v1",
@@ -60,7 +60,7 @@ pub fn mk_review(resource: &str, object: &Value) -> Value {
 }
 
 /// Sends bytes to the router in process.
-pub async fn post(admission: &Admission, path: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
+pub(crate) async fn post(admission: &Admission, path: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
     let request = http::Request::post(path)
         .header("content-type", "application/json")
         .body(axum::body::Body::from(body))
@@ -72,7 +72,11 @@ pub async fn post(admission: &Admission, path: &str, body: Vec<u8>) -> (u16, Vec
 }
 
 /// The answer to the creation of an object, and the object as it would be stored.
-pub async fn create(admission: &Admission, resource: &str, object: &Value) -> (Value, Value) {
+pub(crate) async fn create(
+    admission: &Admission,
+    resource: &str,
+    object: &Value,
+) -> (Value, Value) {
     let body = serde_json::to_vec(&mk_review(resource, object)).unwrap();
     let (status, body) = post(admission, &format!("/admit/{resource}"), body).await;
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
@@ -88,7 +92,7 @@ pub async fn create(admission: &Admission, resource: &str, object: &Value) -> (V
 }
 
 /// The patch in an answer.
-pub fn patch_of(response: &Value) -> Option<Value> {
+pub(crate) fn patch_of(response: &Value) -> Option<Value> {
     let bytes: Vec<u8> = serde_json::from_value(response["patch"].clone()).ok()?;
     Some(serde_json::from_slice(&bytes).unwrap())
 }

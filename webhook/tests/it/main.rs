@@ -1,4 +1,5 @@
 //! Tests of the webhook as a whole.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on stops")]
 
 mod fixture;
 mod golden;

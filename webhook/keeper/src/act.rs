@@ -30,7 +30,7 @@ pub(crate) enum Effect {
     /// The namespace has its `RoleBinding`.
     Bound,
     /// The gang as it is now.
-    Gang(GangSeen),
+    Gang(Box<GangSeen>),
     /// The gang with this uid is gone.
     NoGang(String),
     /// The `PodGroup` as it is now.
@@ -105,7 +105,7 @@ impl Hands {
         let gang = mk_gang(target, spec);
         match within(self.limit, "create the gang", api.create(&PostParams::default(), &gang)).await
         {
-            Ok(gang) => Ok(Effect::Gang(GangSeen::of(gang))),
+            Ok(gang) => Ok(Effect::Gang(Box::new(GangSeen::of(gang)))),
             Err(error) if error.code() == Some(409) => self.read_gang(target).await,
             Err(error) => Err(error),
         }
@@ -151,7 +151,7 @@ impl Hands {
         let patch = Patch::Merge(patch);
         let write = api.patch_status(&target.name, &params, &patch);
         match within(self.limit, "write the status of the gang", write).await {
-            Ok(gang) => Ok(Effect::Gang(GangSeen::of(gang))),
+            Ok(gang) => Ok(Effect::Gang(Box::new(GangSeen::of(gang)))),
             // The sidecar wrote in between, or the gang is gone.
             Err(error) if matches!(error.code(), Some(404 | 409)) => self.read_gang(target).await,
             Err(error) => Err(error),
@@ -169,7 +169,7 @@ impl Hands {
                     Effect::NoGang(target.uid.clone())
                 }
             },
-            |gang| Effect::Gang(GangSeen::of(gang)),
+            |gang| Effect::Gang(Box::new(GangSeen::of(gang))),
         ))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Shortest time between two log lines about the same trouble.
-const PAUSE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_mins(1);
 
 /// One kind of trouble.
 #[derive(Debug, Default)]

@@ -41,8 +41,8 @@ pub(crate) fn name_of(regarding: &Regarding, tiding: &Tiding) -> String {
         digest.update(part.as_bytes());
         digest.update([0]);
     }
-    let hash: String = digest.finalize().iter().take(8).map(|b| format!("{b:02x}")).collect();
-    format!("{}.{hash}", cut(&regarding.name, READABLE))
+    let start = digest.finalize().iter().take(8).fold(0_u64, |n, b| n << 8 | u64::from(*b));
+    format!("{}.{start:016x}", cut(&regarding.name, READABLE))
 }
 
 /// The Event.

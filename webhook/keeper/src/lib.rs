@@ -94,7 +94,7 @@ impl KeeperConfig {
             gather: rules.gather,
             status_floor: rules.status_floor,
             unplaced_grace: rules.unplaced_grace,
-            binding_idle: Duration::from_secs(3600),
+            binding_idle: Duration::from_hours(1),
         }
     }
 

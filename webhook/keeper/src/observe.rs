@@ -31,14 +31,14 @@ const SCHEDULING: &str = "scheduling.k8s.io";
 /// Versions of the `PodGroup` that are known, the best first.
 const GROUP_VERSIONS: [&str; 3] = ["v1beta1", "v1alpha3", "v1alpha2"];
 /// How often a cluster without `PodGroup`s is asked again: an upgrade may bring them.
-const ASK_AGAIN: Duration = Duration::from_secs(300);
+const ASK_AGAIN: Duration = Duration::from_mins(5);
 
 /// One thing that was seen.
 #[derive(Debug)]
 pub(crate) enum Observation {
     Job(Change<JobSeen>),
     Pod(Change<PodSeen>),
-    Gang(Change<GangSeen>),
+    Gang(Box<Change<GangSeen>>),
     Group(Change<GroupSeen>),
     /// A quantum Job that nobody stamped.
     Stray(StrayJob),
@@ -98,7 +98,7 @@ pub(crate) fn start(client: &Client, limit: Duration, to: &Sender<Observation>) 
             config: watcher::Config::default(),
         },
         |gang| Some(GangSeen::of(gang)),
-        |change| Some(Observation::Gang(change)),
+        |change| Some(Observation::Gang(Box::new(change))),
         to.clone(),
     ));
     set.spawn(follow_groups(client.clone(), limit, to.clone()));
@@ -211,9 +211,10 @@ async fn follow_groups(client: Client, limit: Duration, to: Sender<Observation>)
 }
 
 fn say(served: Option<&ApiResource>) {
-    match served {
-        Some(resource) => tracing::info!(version = resource.version, "PodGroups are served"),
-        None => tracing::info!("PodGroups are not served, consumers are placed one by one"),
+    if let Some(resource) = served {
+        tracing::info!(version = resource.version, "PodGroups are served");
+    } else {
+        tracing::info!("PodGroups are not served, consumers are placed one by one");
     }
 }
 

@@ -88,7 +88,7 @@ impl World {
                 self.after_pods(moved)
             }
             Observation::Gang(change) => {
-                let moved = self.gangs.take_in(change);
+                let moved = self.gangs.take_in(*change);
                 self.after_gangs(moved)
             }
             Observation::Group(change) => {
@@ -222,7 +222,9 @@ impl World {
                 keys
             }
             Moved::Taken(groups) => {
-                groups.iter().for_each(|g| unname(&mut self.group_names, g));
+                for group in &groups {
+                    unname(&mut self.group_names, group);
+                }
                 groups.iter().flat_map(keys_of_group).collect()
             }
             Moved::Nothing => Vec::new(),

@@ -57,15 +57,15 @@ fn released(picture: &Picture, task: Option<&Task>) -> String {
         }
         (id, _) => format!("for {}", short_id(id)),
     };
-    let mut text = format!("{}/{} consumers released {whom}", crew.released, crew.total());
-    if crew.missing > 0 {
-        text.push_str(&format!("; {} not created yet", crew.missing));
-    }
+    let missing = match crew.missing {
+        0 => String::new(),
+        missing => format!("; {missing} not created yet"),
+    };
     // After an early release people want to see that the task still waits.
-    if let Some(task) = task.filter(|t| t.task_state().is_waiting() && !t.front) {
-        text.push_str(&format!("; the task is still {}", task.state));
-    }
-    text
+    let early = task
+        .filter(|t| t.task_state().is_waiting() && !t.front)
+        .map_or_else(String::new, |t| format!("; the task is still {}", t.state));
+    format!("{}/{} consumers released {whom}{missing}{early}", crew.released, crew.total())
 }
 
 fn withdrawn(picture: &Picture) -> Option<String> {

@@ -50,9 +50,6 @@ pub(crate) fn plan_group(
     let min = number(members.len());
     let priority_class = members.iter().find_map(|p| p.priority_class.clone());
     match &seen.group {
-        // A foreign group of that name and one that the server refuses are reported; the gates
-        // open all the same, because nothing gets better by keeping them shut.
-        Group::NotServed | Group::Foreign | Group::Refused(_) => GroupPlan::READY,
         Group::Absent => {
             let until = ordered_at.and_then(|at| at.checked_add(rules.gather).ok());
             match until.filter(|until| crew.missing > 0 && now < *until) {
@@ -84,7 +81,9 @@ pub(crate) fn plan_group(
                 short_since: Some(since),
             }
         }
-        Group::Ours(_) => GroupPlan::READY,
+        // A foreign group of that name and one that the server refuses are reported; the gates
+        // open all the same, because nothing gets better by keeping them shut.
+        Group::Ours(_) | Group::NotServed | Group::Foreign | Group::Refused(_) => GroupPlan::READY,
     }
 }
 
@@ -189,12 +188,12 @@ mod tests {
             ("already placed", vec![placed], true),
             ("held, no order", vec![member(1), member(2), member(3)], false),
         ] {
-            let plan = plan(&pods, &Group::Absent, ordered.then(|| at(0)), None, at(0));
-            assert_eq!(plan, GroupPlan::READY, "{name}");
+            let planned = plan(&pods, &Group::Absent, ordered.then(|| at(0)), None, at(0));
+            assert_eq!(planned, GroupPlan::READY, "{name}");
         }
         for group in [Group::NotServed, Group::Foreign, Group::Refused("no".into())] {
-            let plan = plan(&[member(1)], &group, Some(at(0)), None, at(0));
-            assert_eq!(plan, GroupPlan::READY, "{group:?}");
+            let planned = plan(&[member(1)], &group, Some(at(0)), None, at(0));
+            assert_eq!(planned, GroupPlan::READY, "{group:?}");
         }
     }
 

@@ -158,7 +158,7 @@ fn the_sentences() {
         scene.gang.status.vendor.as_mut().unwrap().problem = Some("credentials expired".into());
         scene
     };
-    let rows = [
+    let rows = vec![
         ("no producer", no_producer, Phase::Starting, "waits for the producer pod to be created"),
         ("pending", pending, Phase::Starting, "waits for the producer pod p to start"),
         ("no task", Scene::new(), Phase::Starting, "waits for the program to submit a task"),

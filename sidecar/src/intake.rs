@@ -5,14 +5,24 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::follow::report;
-use crate::follow::state::Seen;
+use crate::follow::state::{Line, Seen};
 use crate::vendor::Reading;
 use crate::vendor::braket::position;
 
 /// Hands on what the tap tells until one of both ends is gone.
 pub(crate) async fn run(mut events: mpsc::Receiver<TapEvent>, seen: mpsc::Sender<Seen>) {
+    let mut last = None;
     while let Some(event) = events.recv().await {
-        say(&event);
+        let line = line(&event);
+        // A program that tries again and again is told of once.
+        if line != last {
+            match &line {
+                Some(Line { warn: true, text }) => warn!("{text}"),
+                Some(Line { warn: false, text }) => info!("{text}"),
+                None => {}
+            }
+            last = line;
+        }
         let Some(news) = of(event) else { continue };
         if seen.send(news).await.is_err() {
             return;
@@ -20,29 +30,39 @@ pub(crate) async fn run(mut events: mpsc::Receiver<TapEvent>, seen: mpsc::Sender
     }
 }
 
-/// What only the log needs to know.
-fn say(event: &TapEvent) {
-    match event {
-        TapEvent::CancelRequested { task_id, status, .. } => {
-            info!("the program asks to cancel {}: answer {status}", report::name(task_id));
-        }
+/// What only the log needs to know. PURE.
+fn line(event: &TapEvent) -> Option<Line> {
+    let (warn, text) = match event {
+        TapEvent::CancelRequested { task_id, status, .. } => (
+            false,
+            format!("the program asks to cancel {}: answer {status}", report::name(task_id)),
+        ),
         TapEvent::UpstreamAway { host, error, .. } => {
-            warn!("the vendor ({host}) cannot be reached, requests are held: {error}");
+            (true, format!("the vendor ({host}) cannot be reached, requests are held: {error}"))
         }
-        TapEvent::UpstreamBack { host, .. } => info!("the vendor ({host}) answers again"),
-        TapEvent::Refused { message, .. } => warn!("a request was not forwarded: {message}"),
-        TapEvent::NoCredentials { error, .. } => {
-            warn!("the sidecar has no credentials to sign the program's requests with: {error}");
+        TapEvent::UpstreamBack { host, .. } => {
+            (false, format!("the vendor ({host}) answers again"))
         }
-        TapEvent::SubmissionUnknown { error, .. } => warn!(
-            "the answer to a submission was lost ({error}); the task may exist: it is followed as \
-             soon as the program asks for it or submits again"
+        TapEvent::Refused { message, .. } => {
+            (true, format!("a request was not forwarded: {message}"))
+        }
+        TapEvent::NoCredentials { error, .. } => (
+            true,
+            format!("the sidecar has no credentials to sign the program's requests with: {error}"),
+        ),
+        TapEvent::SubmissionUnknown { error, .. } => (
+            true,
+            format!(
+                "the answer to a submission was lost ({error}); the task may exist: it is \
+                 followed as soon as the program asks for it or submits again"
+            ),
         ),
         TapEvent::Submitting { .. }
         | TapEvent::Submitted { .. }
         | TapEvent::SubmissionRefused { .. }
-        | TapEvent::Polled { .. } => {}
-    }
+        | TapEvent::Polled { .. } => return None,
+    };
+    Some(Line { warn, text })
 }
 
 /// What the follower needs to know. PURE.
@@ -88,5 +108,43 @@ fn reading(facts: TaskFacts) -> Reading {
         priority: facts.priority.as_deref() == Some("Priority"),
         reason: facts.failure_reason,
         submitted_at: facts.created_at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use sluice_tap::Submission;
+
+    use super::*;
+
+    #[test]
+    fn a_poll_keeps_every_fact_that_the_follower_judges() {
+        let body = br#"{"quantumTaskArn": "t", "status": "QUEUED", "deviceArn": "d",
+            "createdAt": "2026-11-29T15:00:00.000Z",
+            "queueInfo": {"queue": "QUANTUM_TASKS_QUEUE", "position": ">2000",
+                          "queuePriority": "Priority"}}"#;
+        let facts = TaskFacts::of(body).unwrap();
+        let at = Timestamp::UNIX_EPOCH;
+        let event = TapEvent::Polled { facts, region: "r".into(), at };
+        let Some(Seen::Polled(reading, seen_at)) = of(event) else { panic!("a poll is a poll") };
+        assert_eq!((reading.id.as_str(), reading.device.as_deref()), ("t", Some("d")));
+        assert_eq!(reading.position.as_deref(), Some(">2000"));
+        assert!(reading.priority && reading.submitted_at.is_some());
+        assert_eq!(seen_at, at);
+    }
+
+    #[test]
+    fn a_refused_submission_says_by_whom_and_why() {
+        let event = TapEvent::SubmissionRefused {
+            submission: Submission::of(b"{}").unwrap(),
+            region: "r".into(),
+            status: axum::http::StatusCode::PAYMENT_REQUIRED,
+            error_type: Some("ServiceQuotaExceededException".into()),
+            message: Some("the spending limit is reached".into()),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        let Some(Seen::SubmissionRefused { message }) = of(event) else { panic!("it is refused") };
+        assert_eq!(message, "ServiceQuotaExceededException: the spending limit is reached");
     }
 }

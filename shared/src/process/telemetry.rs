@@ -46,9 +46,21 @@ impl LogArgs {
     /// # Errors
     /// When the directives of `--log` cannot be read.
     pub fn init(&self) -> Result<(), ParseError> {
+        self.init_with(&[])
+    }
+
+    /// The same with further directives of the program itself, which beat those of the flag:
+    /// `kube_client=off` where the program tells of such errors in its own words.
+    ///
+    /// # Errors
+    /// As [`Self::init`].
+    pub fn init_with(&self, directives: &[&str]) -> Result<(), ParseError> {
         let mut filter: EnvFilter = self.log.parse()?;
         for library in QUIET {
             filter = filter.add_directive(format!("{library}=warn").parse()?);
+        }
+        for directive in directives {
+            filter = filter.add_directive(directive.parse()?);
         }
         let colour = std::io::stderr().is_terminal()
             && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());

@@ -49,7 +49,9 @@ fn judge(state: &mut State, now: Now, steps: &mut Vec<Step>) {
         task.view = Front::of(&task.reading, device_seen(device, now.at));
         task.counts = state.rules.counts(task.reading.device.as_deref());
         let text = report::describe(task);
-        if text == task.said {
+        // Of an announced task nothing is known before the first look.
+        let looked_at = task.observed_at.is_some() || task.reading.device.is_some();
+        if text == task.said || !looked_at {
             continue;
         }
         let bad = task.reading.state.is_unsuccessful();

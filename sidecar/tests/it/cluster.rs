@@ -72,6 +72,19 @@ impl Cluster {
         kube::Client::try_from(kube::Config::new(self.url.parse().unwrap())).unwrap()
     }
 
+    /// A kubeconfig, for processes.
+    pub(crate) fn kubeconfig(&self) -> String {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": self.url}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        })
+        .to_string()
+    }
+
     fn change(&self, with: impl FnOnce(&mut Inner)) {
         let mut inner = self.inner.lock().unwrap();
         inner.version += 1;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,9 +11,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use sluice_shared::names;
 use sluice_shared::role::Role;
 use sluice_shared::stamp::Stamp;
+use sluice_vendors::{Ahead, Emulator};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::cluster::Cluster;
+use crate::worker::{GARNET, submit};
 use crate::{await_some, mk_pod};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sluice-sidecar");
@@ -48,7 +52,11 @@ struct Running {
 
 impl Running {
     async fn start() -> Self {
-        let mut parent = command().spawn().unwrap();
+        Self::of(command()).await
+    }
+
+    async fn of(mut command: Command) -> Self {
+        let mut parent = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(parent.stderr.take().unwrap()).lines();
         let written = Arc::clone(&log);
@@ -156,6 +164,58 @@ async fn a_killed_worker_is_replaced_and_no_connection_is_refused() {
     assert!(took < Duration::from_secs(2), "{took:?}");
     assert!(log.contains("the worker ended (signal 9)"), "{log}");
     assert!(!log.contains("canary"), "a secret in the log");
+}
+
+/// Keys of a profile file that is mounted from a Secret.
+fn write_profile(path: &Path, id: &str, secret: &str, token: Option<&str>) {
+    let token = token.map(|t| format!("aws_session_token = {t}\n")).unwrap_or_default();
+    let text =
+        format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n{token}");
+    // As the kubelet does it: a new file takes the name.
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(new, path).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_keys_keep_the_gates_shut_until_the_mounted_file_has_new_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let (profile, kubeconfig) = (folder.path().join("credentials"), folder.path().join("kube"));
+    write_profile(&profile, "ASIAEXPIRED", "expired-secret", Some("expired-token"));
+    let config = sluice_vendors::Config::for_testing().by_hand(Ahead::default());
+    let (vendor, cluster) = (Emulator::start(config).await.unwrap(), Cluster::start().await);
+    std::fs::write(&kubeconfig, cluster.kubeconfig()).unwrap();
+    cluster.create_gang("g-1");
+    let mut command = command();
+    command
+        .env_remove("AWS_ACCESS_KEY_ID")
+        .env_remove("AWS_SECRET_ACCESS_KEY")
+        .env("AWS_SHARED_CREDENTIALS_FILE", &profile)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("SLUICE_UPSTREAM_AWS_ENDPOINT_URL_BRAKET", vendor.braket_url())
+        .env("KUBECONFIG", &kubeconfig);
+    let running = Running::of(command).await;
+    let id = submit(&vendor.braket_url(), GARNET).await;
+    let told = reqwest::Client::new()
+        .post(format!("http://{}/v1/tasks", running.control))
+        .json(&serde_json::json!({"id": id}))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(told.status().as_u16(), 202);
+    let problem = await_some("the problem", async || cluster.vendor()?.problem).await;
+    assert!(problem.contains("ExpiredToken") && problem.contains("gates stay shut"), "{problem}");
+    assert_eq!(cluster.vendor().unwrap().order, None);
+    write_profile(&profile, "AKIDEXAMPLE", "secret", None);
+    let order = await_some("the order", async || cluster.vendor()?.order).await;
+    assert_eq!(order.task_id, id);
+    await_some("no problem", async || cluster.vendor()?.problem.is_none().then_some(())).await;
+    let (_, log) = running.end().await;
+    assert!(log.contains("still live at the vendor"), "{log}");
+    assert!(
+        !log.contains("expired-token") && !log.contains("expired-secret"),
+        "a secret in the log"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -179,9 +179,18 @@ impl Bound {
         tokio::spawn(tls::follow(client.clone(), place, ready.clone(), first, closing.clone()));
         let (latest, known) = (admission.served.clone(), move || ready.done(SERVED));
         tokio::spawn(served::follow(client.clone(), latest, known, closing.clone()));
+        let keeper_stop = stop.child_token();
         let keeper = args.keeper.then(|| {
             let config = sluice_keeper::KeeperConfig::new(&args.namespace, &args.pod_name);
-            tokio::spawn(sluice_keeper::run(client, config, self.keeper, stop.clone()))
+            let (metrics, stop, closing) = (self.keeper, keeper_stop.clone(), closing.clone());
+            tokio::spawn(async move {
+                let ended = sluice_keeper::run(client, config, metrics, stop).await;
+                if ended.is_err() {
+                    // A replica without its keeper is restarted as a whole.
+                    closing.cancel();
+                }
+                ended
+            })
         });
         let delay = args.drain_delay;
         let closer = closing.clone();
@@ -200,6 +209,7 @@ impl Bound {
             () = closing.cancelled() => Ok(()),
         };
         closing.cancel();
+        keeper_stop.cancel();
         if let Some(keeper) = keeper {
             keeper.await.context("the keeper broke")?.context("the keeper gave up")?;
         }

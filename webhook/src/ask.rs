@@ -92,9 +92,12 @@ impl Ask {
                     && !OWN_KEYS.contains(&k.as_str())
                     && !WRITTEN.contains(&k.as_str())
             })
-            .map(|k| Warning::UnknownAnnotation(k.clone()))
-            .collect();
-        Ok((ask, unknown))
+            .map(|k| Warning::UnknownAnnotation(k.clone()));
+        let later = [names::CANCEL_ON_DELETE, names::RESUME]
+            .into_iter()
+            .filter(|k| annotations.contains_key(*k))
+            .map(Warning::NotYet);
+        Ok((ask, unknown.chain(later).collect()))
     }
 
     /// Which tasks count, when the user said nothing: those on the backend, if one is named.

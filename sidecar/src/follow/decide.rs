@@ -172,3 +172,7 @@ fn remind(state: &mut State, now: Now, steps: &mut Vec<Step>) {
 #[cfg(test)]
 #[path = "decide_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "decide_laws.rs"]
+mod laws;

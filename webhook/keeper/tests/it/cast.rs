@@ -122,7 +122,7 @@ impl Stage {
                 "labels": {names::JOB_LABEL: names::JOB_LABEL_VALUE},
             },
             "spec": {
-                "managedBy": "example.com/story",
+                "managedBy": "example.com/story", "backoffLimitPerIndex": 1,
                 "parallelism": stamp.size, "completions": stamp.size, "completionMode": "Indexed",
                 "template": {
                     "metadata": {"annotations": {names::STAMP: stamp.to_annotation()}},

@@ -1,0 +1,182 @@
+//! A request at the vendor: attempts until there is an answer, or no time left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_credential_types::Credentials;
+use axum::body::Body;
+use backon::{BackoffBuilder, ExponentialBuilder};
+use http::{HeaderMap, Response, StatusCode};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::Forwarder;
+use super::arrival::Accepted;
+use crate::config::Target;
+use crate::hold::{self, Next, Seen};
+use crate::operation::Operation;
+use crate::polls::Whole;
+use crate::signature::{Covered, SignatureError, signed_again};
+use crate::upstream::{self, Attempt, Reading};
+
+/// What came of a request at the vendor.
+pub(super) enum Outcome {
+    Whole(Arc<Whole>),
+    Other(Box<Response<Body>>),
+    HungUp {
+        error: String,
+    },
+    /// `arrived`: one of the attempts may have reached the vendor.
+    GaveUp {
+        error: String,
+        arrived: bool,
+    },
+}
+
+/// What came of one attempt.
+enum Tried {
+    Answered {
+        status: StatusCode,
+        wish: Option<Duration>,
+        outcome: Outcome,
+    },
+    NotSent(String),
+    Lost(String),
+    /// Nothing to sign with. `is_passing`: waiting may help.
+    Unsigned {
+        error: String,
+        is_passing: bool,
+    },
+}
+
+impl Tried {
+    fn seen(&self) -> Seen {
+        match self {
+            Self::Answered { status, wish, .. } => Seen::Answered(*status, *wish),
+            Self::NotSent(_) | Self::Unsigned { .. } => Seen::NotSent,
+            Self::Lost(_) => Seen::Lost,
+        }
+    }
+}
+
+impl Forwarder {
+    /// Attempts until there is an answer to pass on or the time to hold has passed.
+    pub(super) async fn exchange(&self, accepted: &Accepted) -> Outcome {
+        let host = &accepted.target.host;
+        let repeat = accepted.operation.repeat();
+        let mut pauses = pauses();
+        let mut arrived = false;
+        loop {
+            if accepted.gone.is_cancelled() {
+                let error = "the program has closed its connection".to_owned();
+                return Outcome::GaveUp { error, arrived };
+            }
+            let tried = self.attempt(accepted).await;
+            let seen = tried.seen();
+            arrived |= seen != Seen::NotSent;
+            let (error, outcome) = match tried {
+                Tried::Answered { status, outcome, .. } => {
+                    let error = format!("it answered {status}");
+                    if hold::is_away(status) {
+                        self.away.mark(host, &error, &self.outbox);
+                    } else {
+                        self.away.clear(host, &self.outbox);
+                    }
+                    (error, Some(outcome))
+                }
+                Tried::NotSent(error) | Tried::Lost(error) => {
+                    self.away.mark(host, &error, &self.outbox);
+                    (error, None)
+                }
+                Tried::Unsigned { error, is_passing: true } => (error, None),
+                Tried::Unsigned { error, is_passing: false } => {
+                    return Outcome::GaveUp { error, arrived };
+                }
+            };
+            let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+            let left = accepted.deadline.saturating_duration_since(Instant::now());
+            match (hold::next(seen, repeat, accepted.token, pause, left), outcome) {
+                (Next::PassOn, Some(outcome)) => return outcome,
+                (Next::Again(pause), _) => {
+                    tracing::debug!(host, error, ?pause, "the request is held");
+                    // Nobody waits any more: no further attempt.
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        () = accepted.gone.cancelled() => {}
+                    }
+                }
+                (Next::HangUp, _) => return Outcome::HungUp { error },
+                (Next::GiveUp | Next::PassOn, _) => return Outcome::GaveUp { error, arrived },
+            }
+        }
+    }
+
+    /// One attempt, with a signature of its own: the credentials may have changed meanwhile.
+    async fn attempt(&self, accepted: &Accepted) -> Tried {
+        let limits = &self.config.limits;
+        let own = match self.keys.current().await {
+            Ok(own) => own,
+            Err(error) => {
+                self.note_no_credentials(&error);
+                return Tried::Unsigned { is_passing: error.is_passing, error: error.to_string() };
+            }
+        };
+        let headers = match sign(accepted, &own) {
+            Ok(headers) => headers,
+            Err(error) => return Tried::Unsigned { error: error.to_string(), is_passing: false },
+        };
+        let left = accepted.deadline.saturating_duration_since(Instant::now());
+        let left = left.max(Duration::from_millis(100));
+        let request = (accepted.method.clone(), accepted.url.clone());
+        let body = accepted.body.clone();
+        let limit = limits.answer_time.min(left);
+        let answer = match upstream::attempt(&self.client, request, headers, body, limit).await {
+            Attempt::Answer(answer) => answer,
+            Attempt::NotSent(error) => return Tried::NotSent(error),
+            Attempt::Lost(error) => return Tried::Lost(error),
+        };
+        let (status, wish) = (answer.status(), upstream::wish(answer.headers()));
+        let answered = |outcome| Tried::Answered { status, wish, outcome };
+        if !accepted.operation.is_read() {
+            return answered(Outcome::Other(Box::new(upstream::streamed(answer))));
+        }
+        let limit = accepted.deadline.max(Instant::now() + limits.answer_time.min(left));
+        match timeout_at(limit, upstream::read(answer, limits.answer)).await {
+            Ok(Reading::Whole(whole)) => answered(Outcome::Whole(Arc::new(whole))),
+            // Half an answer to a submission is no answer: the ARN is in the other half.
+            Ok(Reading::Broken(_, error)) if accepted.operation == Operation::CreateQuantumTask => {
+                Tried::Lost(error)
+            }
+            Ok(Reading::TooLong(response) | Reading::Broken(response, _)) => {
+                answered(Outcome::Other(Box::new(response)))
+            }
+            Err(_) => Tried::Lost("the answer did not come to its end in time".to_owned()),
+        }
+    }
+}
+
+fn sign(accepted: &Accepted, own: &Credentials) -> Result<HeaderMap, SignatureError> {
+    let covered = Covered {
+        method: accepted.method.as_str(),
+        target: &accepted.target_path,
+        headers: &accepted.headers,
+        body: &accepted.body,
+    };
+    let Target { origin, host, .. } = &accepted.target;
+    let made = signed_again(covered, origin, host, &accepted.claim, own)?;
+    let mut headers = accepted.headers.clone();
+    headers.extend(made);
+    Ok(headers)
+}
+
+/// Longest pause between two attempts.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Growing pauses between attempts, with jitter.
+pub(super) fn pauses() -> backon::ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(100))
+        .with_max_delay(LONGEST_PAUSE)
+        .without_max_times()
+        .with_jitter()
+        .build()
+}

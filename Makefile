@@ -34,7 +34,7 @@ test-real: setup ## The lab itself, then the stories, on a real cluster
 ##@ Numbers
 .PHONY: bench
 bench: setup ## Measure admission and release against their floors (release build)
-	cargo run --quiet --release -p sluice-experiments --bin bench
+	SLUICE_PROFILE=release cargo run --quiet --release -p sluice-experiments --bin bench
 
 ##@ The local cluster
 .PHONY: setup up down

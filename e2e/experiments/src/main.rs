@@ -82,6 +82,7 @@ fn print(output: Output, rows: &[Row]) -> io::Result<()> {
 
 /// Says on the error stream where the rows are, so that the output stays data.
 fn tell_place(path: &Path, rows: usize) {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let _ = writeln!(io::stderr(), "{rows} rows are in {}", path.display());
 }
 

@@ -123,16 +123,17 @@ mod tests {
 
     #[test]
     fn whether_a_goal_holds_is_computed() {
-        let rows: [(&str, &[f64], &[f64], Goal, bool); 6] = [
-            ("at the limit", &[13.0], &[10.0], Goal::RatioAtMost(1.3), true),
-            ("above it", &[13.1], &[10.0], Goal::RatioAtMost(1.3), false),
-            ("faster than the floor", &[9.0], &[10.0], Goal::RatioAtMost(1.3), true),
-            ("an outlier", &[12.0, 12.0, 900.0], &[10.0, 10.0, 10.0], Goal::RatioAtMost(1.3), true),
-            ("just the limit", &[1000.0], &[9000.0], Goal::ValueAbove(1000.0), false),
-            ("above", &[1000.5], &[9000.0], Goal::ValueAbove(1000.0), true),
+        let (most, least) = (Goal::RatioAtMost(1.3), Goal::ValueAbove(1000.0));
+        let rows = [
+            ("at the limit", mk_rounds(&[13.0], &[10.0]), most, true),
+            ("above it", mk_rounds(&[13.1], &[10.0]), most, false),
+            ("faster than the floor", mk_rounds(&[9.0], &[10.0]), most, true),
+            ("an outlier", mk_rounds(&[12.0, 12.0, 900.0], &[10.0, 10.0, 10.0]), most, true),
+            ("just the limit", mk_rounds(&[1000.0], &[9000.0]), least, false),
+            ("above", mk_rounds(&[1000.5], &[9000.0]), least, true),
         ];
-        for (name, values, floors, goal, holds) in rows {
-            let row = Row::of(name, "ms", &mk_rounds(values, floors), goal).unwrap();
+        for (name, rounds, goal, holds) in rows {
+            let row = Row::of(name, "ms", &rounds, goal).unwrap();
             assert_eq!(row.holds, holds, "{row:?}");
         }
     }

@@ -12,6 +12,8 @@ use crate::statistics::percentile;
 
 /// Fewer answers than this have no p99 that means anything.
 const FEWEST: usize = 100;
+/// More answers than this are not kept.
+const MOST: usize = 200_000;
 
 /// What is sent where, and what must come back.
 #[derive(Debug, Clone)]
@@ -33,28 +35,23 @@ pub(super) struct Measured {
 }
 
 impl Load {
-    /// Sends `count` reviews, `in_flight` at a time, for at most `limit`.
-    pub(super) async fn run(
-        &self,
-        count: usize,
-        in_flight: usize,
-        limit: Duration,
-    ) -> Result<Measured> {
-        let left = Arc::new(AtomicUsize::new(count));
+    /// Sends reviews for `time`, `in_flight` at a time, at most [`MOST`] of them.
+    pub(super) async fn run(&self, in_flight: usize, time: Duration) -> Result<Measured> {
+        let left = Arc::new(AtomicUsize::new(MOST));
         let start = Instant::now();
         let senders = (0..in_flight).map(|_| {
             let (load, left) = (self.clone(), Arc::clone(&left));
-            tokio::spawn(async move { load.send(&left, start, limit).await })
+            tokio::spawn(async move { load.send(&left, start, time).await })
         });
         let answers = try_join_all(senders).await.context("a sender broke")?;
         let seconds = start.elapsed().as_secs_f64();
-        let mut times = Vec::with_capacity(count);
+        let mut times = Vec::new();
         for sent in answers {
             times.extend(sent?);
         }
         ensure!(
-            times.len() >= FEWEST.min(count),
-            "only {} reviews were answered by {} in {limit:?}; is the machine overloaded?",
+            times.len() >= FEWEST,
+            "only {} reviews were answered by {} in {time:?}; is the machine overloaded?",
             times.len(),
             self.url
         );
@@ -63,10 +60,10 @@ impl Load {
         Ok(Measured { per_second: f64::from(answered) / seconds, p99 })
     }
 
-    async fn send(&self, left: &AtomicUsize, start: Instant, limit: Duration) -> Result<Vec<f64>> {
+    async fn send(&self, left: &AtomicUsize, start: Instant, time: Duration) -> Result<Vec<f64>> {
         let mut times = Vec::new();
         let one_less = |n: usize| n.checked_sub(1);
-        while start.elapsed() < limit
+        while start.elapsed() < time
             && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
         {
             let sent = Instant::now();

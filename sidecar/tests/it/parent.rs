@@ -233,6 +233,22 @@ async fn no_worker_outlives_its_parent() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_hangs_is_not_ready_and_holds_nothing_up() {
+    let mut running = Running::start().await;
+    await_some("ready", async || running.ready().await.then_some(())).await;
+    kill_process(running.worker().unwrap(), Signal::STOP).unwrap();
+    assert!(!running.ready().await);
+    let told = Instant::now();
+    kill_process(running.pid(), Signal::TERM).unwrap();
+    let status = tokio::time::timeout(Duration::from_secs(10), running.parent.wait()).await;
+    assert!(status.unwrap().unwrap().success());
+    let took = told.elapsed();
+    assert!(took >= Duration::from_millis(1900), "it was given time: {took:?}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(running.log().contains("did not end in time"), "{}", running.log());
+}
+
 #[tokio::test]
 async fn what_cannot_work_is_said_and_ends() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

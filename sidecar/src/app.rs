@@ -45,7 +45,7 @@ pub fn run(args: Args) -> ExitCode {
             Err(error) => complain(&anyhow::Error::new(error)),
         };
     }
-    if let Err(error) = args.log.init_with(&["kube_client=off"]) {
+    if let Err(error) = args.log.init_with(&["kube_client=off", "kube_runtime=off"]) {
         return complain(&anyhow::Error::new(error).context("SLUICE_LOG cannot be used"));
     }
     match serve(args) {

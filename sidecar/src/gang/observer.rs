@@ -39,7 +39,7 @@ pub async fn observe(api: Api<DynamicObject>, name: Name, seen: mpsc::Sender<See
     // The rights come with the gang, seconds after the pod: short pauses at first.
     let pauses = backon::ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(500))
-        .with_max_delay(Duration::from_secs(15))
+        .with_max_delay(Duration::from_secs(8))
         .without_max_times()
         .with_jitter();
     let stream = watch_object(api, &name.gang).backoff(ExponentialBackoff::from(pauses));

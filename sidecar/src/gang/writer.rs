@@ -60,7 +60,7 @@ pub async fn write(
 fn pauses() -> backon::ExponentialBuilder {
     backon::ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(200))
-        .with_max_delay(Duration::from_secs(15))
+        .with_max_delay(Duration::from_secs(8))
         .without_max_times()
         .with_jitter()
 }

@@ -91,7 +91,7 @@ pub struct PodArgs {
     /// Set where keys come from a role of the service account.
     #[arg(long, env = "AWS_WEB_IDENTITY_TOKEN_FILE")]
     pub web_identity_token_file: Option<String>,
-    /// Set where keys come from an agent on the node.
+    /// Set where keys come from a service on the node.
     #[arg(long, env = "AWS_CONTAINER_CREDENTIALS_FULL_URI")]
     pub container_credentials: Option<String>,
 }

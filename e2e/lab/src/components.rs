@@ -52,7 +52,13 @@ pub(crate) struct Wishes {
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
+    pub(crate) env: &'static [(&'static str, &'static str)],
 }
+
+/// Images are loaded, never fetched: with a proxy that nobody serves, an image that is missing is
+/// an error at once, no name is looked up and nothing leaves the machine.
+const NO_REGISTRY: &[(&str, &str)] =
+    &[("HTTPS_PROXY", "http://127.0.0.1:9"), ("HTTP_PROXY", "http://127.0.0.1:9")];
 
 impl Component {
     /// Its name, as of the program.
@@ -103,7 +109,8 @@ impl Component {
             Self::Kubelet => kubelet(layout),
             Self::Kwok => kwok(layout, programs),
         };
-        Launch { program, args }
+        let env = if self == Self::Containerd { NO_REGISTRY } else { &[] };
+        Launch { program, args, env }
     }
 }
 

@@ -22,6 +22,8 @@ pub const TOOLS_IMAGE: &str = "sluice.local/tools:lab";
 /// An image that runs the Python of the host, which comes in by mounts.
 pub const PYTHON_IMAGE: &str = "sluice.local/python:lab";
 
+/// The root certificates of Debian's package ca-certificates.
+const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 const BUSYBOX: &str = "/bin/busybox";
 // busybox's own wget crashes when it is static: it would load libraries to look up names.
 const CURL: &str = "/usr/bin/curl";
@@ -74,14 +76,15 @@ pub fn python(env: &PythonEnv) -> Image {
     }
 }
 
-/// An image of one program of the workspace, placed at `/<binary>` and started by default.
+/// An image of one program of the workspace, placed at `/<binary>` and started by default, with
+/// the machine's root certificates: a program that speaks TLS to the world expects some.
 #[must_use]
 pub fn program(name: &str, binary: &Path) -> Image {
     let place = Path::new("/").join(binary.file_name().unwrap_or_default());
     Image {
         name: name.to_owned(),
         entrypoint: vec![place.display().to_string()],
-        files: vec![(place, binary.to_owned())],
+        files: vec![(place, binary.to_owned()), (ROOTS.into(), ROOTS.into())],
         ..Image::default()
     }
 }

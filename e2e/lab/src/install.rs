@@ -23,7 +23,10 @@ pub struct ProductImages {
 
 impl Default for ProductImages {
     fn default() -> Self {
-        Self { webhook: "sluice-webhook:dev".to_owned(), sidecar: "sluice-sidecar:dev".to_owned() }
+        Self {
+            webhook: "sluice.local/sluice-webhook:lab".to_owned(),
+            sidecar: "sluice.local/sluice-sidecar:lab".to_owned(),
+        }
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     Tool { program: "containerd-shim-runc-v2", package: "containerd" },
     Tool { program: "runc", package: "runc" },
     Tool { program: "/usr/lib/cni/bridge", package: "containernetworking-plugins" },
+    Tool { program: "/etc/ssl/certs/ca-certificates.crt", package: "ca-certificates" },
     Tool { program: "nft", package: "nftables" },
     Tool { program: "iptables", package: "iptables" },
     Tool { program: "conntrack", package: "conntrack" },

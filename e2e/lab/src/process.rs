@@ -15,7 +15,10 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result, make_dir, read, write};
+use crate::{
+    components::Launch,
+    error::{Error, Result, make_dir, read, write},
+};
 
 /// One process of this machine, for ever.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,7 +147,7 @@ impl Identity {
 ///
 /// # Errors
 /// If it cannot be started.
-pub(crate) fn spawn(program: &Path, args: &[String], log: &Path, home: &Path) -> Result<Identity> {
+pub(crate) fn spawn(launch: &Launch, log: &Path, home: &Path) -> Result<Identity> {
     if let Some(folder) = log.parent() {
         make_dir(folder)?;
     }
@@ -154,15 +157,16 @@ pub(crate) fn spawn(program: &Path, args: &[String], log: &Path, home: &Path) ->
         .open(log)
         .map_err(Error::io(format!("open the log {}", log.display())))?;
     let errors = file.try_clone().map_err(Error::io("share a log"))?;
-    let doing = || format!("start {}", program.display());
+    let doing = || format!("start {}", launch.program.display());
     // setsid replaces itself by the program, so the id stays. The environment is not inherited:
     // it may hold secrets and proxies of the user.
     let child = Command::new("setsid")
-        .arg(program)
-        .args(args)
+        .arg(&launch.program)
+        .args(&launch.args)
         .env_clear()
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .env("HOME", home)
+        .envs(launch.env.iter().copied())
         .current_dir(home)
         .stdin(Stdio::null())
         .stdout(file)
@@ -299,8 +303,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let log = dir.path().join("log");
         let script = "trap '' TERM; echo ready; while :; do sleep 0.1; done".to_owned();
-        let stubborn =
-            spawn(Path::new("/bin/sh"), &["-c".into(), script], &log, dir.path()).expect("started");
+        let shell = Launch { program: "/bin/sh".into(), args: vec!["-c".into(), script], env: &[] };
+        let stubborn = spawn(&shell, &log, dir.path()).expect("started");
         let end = Instant::now() + Duration::from_secs(10);
         while std::fs::read_to_string(&log).unwrap_or_default().is_empty() {
             assert!(Instant::now() < end, "the shell did not begin");

@@ -150,7 +150,7 @@ pub(crate) fn launch(
 ) -> Result<Identity> {
     let launch = component.launch(layout, programs, release, wishes);
     let log = layout.log(component.name());
-    let identity = process::spawn(&launch.program, &launch.args, &log, layout.root())?;
+    let identity = process::spawn(&launch, &log, layout.root())?;
     process::remember(&layout.pid(component.name()), &identity)?;
     Ok(identity)
 }

@@ -13,11 +13,11 @@ use std::{
 
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{Pod, Service},
+    core::v1::{Event, Pod, Service},
 };
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
 };
 use serde_json::json;
 use sluice_lab::{
@@ -77,6 +77,7 @@ async fn a_cluster_lives_and_leaves_nothing() {
     let ns = lab.namespace("story").await.expect("namespace");
     Box::pin(runs_a_job(&lab, &ns, &python)).await;
     serves_pods(&lab, &ns).await;
+    pulls_nothing(&lab, &ns).await;
     survives_faults(&lab, &ns).await;
     plays_nodes(&lab, &ns).await;
     writes_down_a_failure(&lab).await;
@@ -226,6 +227,23 @@ async fn serves_pods(lab: &Lab, ns: &TempNs) {
     let lookup = lab.exec(ns.name(), "server", "main", &name).await.expect("exec");
     assert!(!lookup.success && lookup.stderr.contains("resolve host"), "{lookup:?}");
     assert!(begun.elapsed() < Duration::from_secs(4), "a resolver waits 5 s for a silent server");
+}
+
+/// An image that was not loaded is an error that says so; nothing leaves the machine for it.
+async fn pulls_nothing(lab: &Lab, ns: &TempNs) {
+    let foreign =
+        json!({"containers": [{"name": "main", "image": "registry.example/never/loaded:1"}]});
+    let pods: Api<Pod> = Api::namespaced(lab.kube(), ns.name());
+    pods.create(&PostParams::default(), &pod("foreign", &foreign)).await.expect("pod");
+    let of_pod = ListParams::default().fields("involvedObject.name=foreign,reason=Failed");
+    let events: Api<Event> = Api::namespaced(lab.kube(), ns.name());
+    await_list(&events, &of_pod, "the pull failed for want of a registry", LIMIT, |events| {
+        let mut messages = events.iter().filter_map(|event| event.message.as_deref());
+        messages.any(|message| message.contains("127.0.0.1:9"))
+    })
+    .await
+    .expect("event");
+    pods.delete("foreign", &DeleteParams::default()).await.expect("deleted");
 }
 
 async fn survives_faults(lab: &Lab, ns: &TempNs) {

@@ -5,6 +5,8 @@ use sluice_shared::names;
 
 /// The device that most stories use.
 pub const GARNET: &str = "arn:aws:braket:eu-north-1::device/qpu/iqm/Garnet";
+/// The vendor's account that everything belongs to.
+pub const ACCOUNT: &str = "123456789012";
 /// The bucket of all results.
 pub const BUCKET: &str = "amazon-braket-stories";
 /// The container that runs the user's program.

@@ -13,7 +13,7 @@ use sluice_shared::gang::QuantumGang;
 use sluice_shared::{names, naming};
 use sluice_vendors::{Config, Emulator, Running, TaskView};
 
-use crate::job::{BUCKET, Draft, GARNET, PROGRAM};
+use crate::job::{ACCOUNT, BUCKET, Draft, GARNET, PROGRAM};
 use crate::world::World;
 
 /// The longest that a story waits for one thing. Generous: the machine may be slow.
@@ -37,6 +37,7 @@ pub struct Stage<'w> {
 impl<'w> Stage<'w> {
     pub(crate) async fn set(world: &'w World, name: &str, config: Config) -> Result<Self> {
         let vendor = Emulator::start(config).await?;
+        vendor.add_bucket(ACCOUNT, BUCKET);
         let namespace = world.lab().namespace(name).await?;
         let stage = Self { world, vendor, namespace };
         let programs: Api<ConfigMap> = stage.api();

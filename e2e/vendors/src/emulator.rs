@@ -342,6 +342,11 @@ impl Steering {
         self.hub.lock().principals.insert(principal);
     }
 
+    /// Makes a bucket of an account, as its owner would have done long ago.
+    pub fn add_bucket(&self, account: &str, name: &str) {
+        self.hub.lock().store.add_bucket(account, name);
+    }
+
     /// Ends the credentials of a key now: from here on they are answered as expired.
     #[must_use]
     pub fn expire(&self, access_key_id: &str) -> bool {

@@ -139,14 +139,21 @@ impl Store {
         self.0.get(bucket).map(|bucket| bucket.account.as_str())
     }
 
-    /// Writes an object on behalf of a service; the bucket comes into being if it is missing.
-    pub fn deposit(&mut self, account: &str, bucket: &str, key: &str, body: Bytes, now: Timestamp) {
-        let bucket = self.0.entry(bucket.to_owned()).or_insert_with(|| Bucket {
+    /// A bucket that exists from the start; an existing one stays as it is.
+    pub fn add_bucket(&mut self, account: &str, bucket: &str) {
+        self.0.entry(bucket.to_owned()).or_insert_with(|| Bucket {
             account: account.to_owned(),
             region: "us-east-1".to_owned(),
             objects: BTreeMap::new(),
         });
-        bucket.objects.insert(key.to_owned(), Object { body, modified: now });
+    }
+
+    /// Writes an object on behalf of a service; the bucket comes into being if it is missing.
+    pub fn deposit(&mut self, account: &str, bucket: &str, key: &str, body: Bytes, now: Timestamp) {
+        self.add_bucket(account, bucket);
+        if let Some(bucket) = self.0.get_mut(bucket) {
+            bucket.objects.insert(key.to_owned(), Object { body, modified: now });
+        }
     }
 
     /// Carries an operation out.

@@ -30,9 +30,12 @@ impl<'a> Crew<'a> {
     pub(crate) fn of(job: Option<&JobSeen>, pods: &[&'a PodSeen], gate: &str) -> Self {
         let (consumers, producers): (Vec<&PodSeen>, Vec<&PodSeen>) =
             pods.iter().partition(|p| p.role == Role::Consumer);
+        // A pod that has just succeeded fills its place until the Job counts it: the two are
+        // told at different times.
+        let counted = |p: &PodSeen| p.index.zip(job).is_some_and(|(i, j)| j.succeeded.contains(i));
         let living: BTreeSet<_> = consumers
             .iter()
-            .filter(|p| p.lives())
+            .filter(|p| p.lives() || (p.phase == PodPhase::Succeeded && !counted(p)))
             .map(|p| p.index.ok_or(p.place.uid.as_str()))
             .collect();
         let living = number(living.len());
@@ -154,6 +157,18 @@ mod tests {
         twin.place.uid = "twin".into();
         let crew = Crew::of(Some(&job), &[&one, &twin], "g");
         assert_eq!((crew.expected, crew.missing), (2, 1));
+    }
+
+    #[test]
+    fn a_pod_that_has_just_succeeded_is_not_missing() {
+        let mut job = mk_job(3);
+        let (one, mut two) = (mk_consumer(1), mk_consumer(2));
+        two.phase = PodPhase::Succeeded;
+        let crew = Crew::of(Some(&job), &[&one, &two], "g");
+        assert_eq!((crew.expected, crew.missing), (2, 0));
+        job.succeeded = Indexes::parse("2");
+        let crew = Crew::of(Some(&job), &[&one, &two], "g");
+        assert_eq!((crew.expected, crew.missing), (1, 0));
     }
 
     #[test]

@@ -14,6 +14,10 @@ use crate::decide::{Group, Memory};
 /// How long a `PodGroup` that the API server refuses is left alone.
 const GROUP_PAUSE: Duration = Duration::from_secs(30);
 
+/// Shortest time between two looks at a gang whose gates are on their way: each answer is a reason
+/// for a look, and a look goes over all pods.
+const GLANCE: Duration = Duration::from_millis(20);
+
 /// A growing pause between tries that never ends.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
@@ -67,6 +71,10 @@ pub(crate) struct Desk {
     pub told: HashSet<String>,
     pub status_at: Option<Timestamp>,
     pub short_since: Option<Timestamp>,
+    /// When the gang was last looked at, and for when the next look is set while gates are on
+    /// their way.
+    looked: Option<Instant>,
+    pub next_look: Option<Instant>,
     group_refused: Option<(String, Instant)>,
     pub group_foreign: bool,
 }
@@ -104,6 +112,19 @@ impl Desk {
         }
         self.group_refused = None;
         None
+    }
+
+    /// Notes a look, or says when it may be. Only a release on its way makes a look wait; its last
+    /// answer never does.
+    pub(crate) fn look(&mut self) -> Result<(), Instant> {
+        let now = Instant::now();
+        let next = self.looked.map_or(now, |at| at + GLANCE);
+        if next > now && self.gates.values().any(|g| g.in_flight) {
+            return Err(next);
+        }
+        self.looked = Some(now);
+        self.next_look = None;
+        Ok(())
     }
 
     /// Whether nothing is on its way.

@@ -214,6 +214,12 @@ impl Keeper {
             return;
         };
         let desk = self.desks.entry(key.clone()).or_default();
+        if let Err(at) = desk.look() {
+            if desk.next_look.replace(at).is_none() {
+                self.timers.push(Reverse((at, key.clone())));
+            }
+            return;
+        }
         let group_pause = desk.group_pause();
         let Some(mut seen) = self.world.seen(key, &name, desk.memory(bound)) else {
             self.clear_desk(key);

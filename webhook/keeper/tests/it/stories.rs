@@ -348,7 +348,7 @@ pub(crate) async fn speed(lab: &Lab) -> Result<()> {
         let order = gang.status.and_then(|s| s.order).context("an order")?;
         let opened = order.opened_at.context("a time")?.0;
         let kept = Duration::try_from(opened.duration_since(order.at.0))?;
-        println!("{} gates: bare {bare:?}, kept {kept:?}", SIZE - 1);
+        eprintln!("{} gates: bare {bare:?}, kept {kept:?}", SIZE - 1);
         ratios.push(kept.as_secs_f64() / bare.as_secs_f64());
     }
     ratios.sort_by(f64::total_cmp);
@@ -411,7 +411,7 @@ pub(crate) async fn change_of_keepers(lab: &Lab) -> Result<()> {
     stage.enter([3]).await?;
     let begin = Instant::now();
     stage.await_open("the next keeper opens a late pod", SOON).await?;
-    println!("late pod after a keeper ended: {:?}", begin.elapsed());
+    eprintln!("late pod after a keeper ended: {:?}", begin.elapsed());
     await_condition(&leases, "sluice-keeper", "k1 leads", SOON, held_by("k1")).await?;
 
     let third = Running::start(lab.kube(), ns.name(), "k2");
@@ -420,7 +420,7 @@ pub(crate) async fn change_of_keepers(lab: &Lab) -> Result<()> {
     let begin = Instant::now();
     stage.await_open("a late pod after a crash", SOON).await?;
     let took = begin.elapsed();
-    println!("late pod after a keeper crashed: {took:?}");
+    eprintln!("late pod after a keeper crashed: {took:?}");
     ensure!(took < Duration::from_secs(10), "a late pod waited {took:?} for a new keeper");
 
     lab.stop("kube-apiserver").await?;

@@ -298,6 +298,10 @@ impl Model {
         for step in &decision.steps {
             if let Step::Open { gate, ids, .. } = step {
                 let order = standing.expect("a gate is opened under a standing order only");
+                let vendor = view.gang.as_ref().and_then(|g| g.status.vendor.as_ref());
+                let task = order::task_of(vendor, &order.task_id);
+                let failed = task.is_some_and(|t| t.task_state().is_unsuccessful());
+                assert!(!failed, "a gate is opened for a task that is known to have failed");
                 assert_eq!(gate, GATE, "only our gate is opened");
                 assert_eq!(ids.first().map_or("", |i| i), order.task_id, "with the order's task");
             }

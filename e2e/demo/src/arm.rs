@@ -1,5 +1,8 @@
 //! One arm of the comparison: the Job runs, one watches, the pods' own times are collected.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 use futures::{AsyncBufReadExt, StreamExt, TryStreamExt};
 use jiff::Timestamp;
@@ -19,6 +22,8 @@ use crate::screen::Screen;
 const JOB: &str = "maxcut";
 /// Pods of the Job: one producer and seven consumers.
 const PODS: u32 = 8;
+/// How long changes of pods are gathered before they are shown.
+const BURST: Duration = Duration::from_millis(300);
 
 /// Whether Sluice holds the consumers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,19 +143,29 @@ impl Arm<'_> {
         let mut pods = std::pin::pin!(
             watcher(self.stage.api::<Pod>(), config).default_backoff().touched_objects()
         );
-        let mut held = std::collections::BTreeMap::new();
+        let mut held = BTreeMap::new();
         let mut said = (usize::MAX, usize::MAX);
-        while let Some(event) = pods.next().await {
-            let Ok(pod) = event else { continue };
-            held.insert(pod.name_any(), (gated(&pod), started(&pod)));
-            let waiting = held.values().filter(|(gated, _)| *gated).count();
-            let running = held.values().filter(|(_, started)| *started).count();
-            if (waiting, running) != said && held.len() == PODS as usize {
-                said = (waiting, running);
-                self.screen.line("pods", &format!("{waiting} gated, {running} started"));
+        // Pods change in bursts; one line a burst is enough.
+        let mut calm = tokio::time::interval(BURST);
+        loop {
+            tokio::select! {
+                event = pods.next() => match event {
+                    Some(Ok(pod)) => {
+                        held.insert(pod.name_any(), (gated(&pod), started(&pod)));
+                    }
+                    Some(Err(_)) => {}
+                    None => return Ok(()),
+                },
+                _ = calm.tick() => {
+                    let waiting = held.values().filter(|(gated, _)| *gated).count();
+                    let running = held.values().filter(|(_, started)| *started).count();
+                    if (waiting, running) != said && held.len() == PODS as usize {
+                        said = (waiting, running);
+                        self.screen.line("pods", &format!("{waiting} gated, {running} started"));
+                    }
+                }
             }
         }
-        Ok(())
     }
 
     async fn watch_gang(&self, name: &str) -> Result<()> {
@@ -192,7 +207,7 @@ impl Arm<'_> {
         let mut lines = self.stage.api::<Pod>().log_stream(pod, &how).await?.lines();
         while let Some(line) = lines.try_next().await? {
             if !line.starts_with("times ") {
-                self.screen.line(who, &line);
+                self.screen.line(who, text_of(&line));
             }
         }
         std::future::pending().await
@@ -218,6 +233,12 @@ impl Arm<'_> {
         }
         Ok(Outcome { gating: self.gating, created, members, answer })
     }
+}
+
+/// A line of a log without its time and level: the screen has a clock of its own.
+fn text_of(line: &str) -> &str {
+    let text = [" INFO ", " WARN "].iter().find_map(|level| line.split_once(level));
+    text.map_or(line, |(_, text)| text.trim_start())
 }
 
 /// When the scheduler gave the pod a node; Kubernetes tells it to the second.

@@ -82,10 +82,13 @@ async fn run(args: &Args) -> Result<()> {
     } else {
         world.lab().clone().down().await.context("the cluster did not stop cleanly")?;
     }
-    shown
+    // The last line is what the program was for.
+    screen.result(&shown?);
+    Ok(())
 }
 
-async fn show(args: &Args, world: &World, screen: &Screen) -> Result<()> {
+/// Runs both arms and prints the comparison; gives the answer of the program.
+async fn show(args: &Args, world: &World, screen: &Screen) -> Result<String> {
     let millis = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0)).as_millis();
     let (step, running) = (millis(args.step), millis(args.running));
     let mut results = Vec::new();
@@ -108,7 +111,5 @@ async fn show(args: &Args, world: &World, screen: &Screen) -> Result<()> {
     }
     screen.title("Side by side");
     comparison::print(&results, args.output)?;
-    let answer = results.first().map(|r| r.answer.clone()).unwrap_or_default();
-    screen.result(&answer);
-    Ok(())
+    Ok(results.first().map(|r| r.answer.clone()).unwrap_or_default())
 }

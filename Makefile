@@ -7,6 +7,9 @@ SLUICE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sluice
 LOCK := $(shell cat Cargo.lock rust-toolchain.toml | sha256sum | cut -c1-16)
 export SLUICE_CACHE
 export CARGO_TARGET_DIR ?= $(SLUICE_CACHE)/cargo/$(LOCK)
+LAB = $(CARGO_TARGET_DIR)/debug/lab
+# Always the whole workspace: one set of features, so that no dependency is compiled twice.
+BUILD = cargo build --quiet --workspace
 
 .PHONY: help
 help: ## List the targets
@@ -17,7 +20,8 @@ help: ## List the targets
 ##@ The two commands
 .PHONY: demo test
 demo: setup ## Watch an 8-pod quantum Job wait, be released and finish, beside the same Job ungated
-	cargo run --quiet -p sluice-demo
+	@$(BUILD) --bin sluice-demo
+	@$(CARGO_TARGET_DIR)/debug/sluice-demo
 test: setup lint test-fast test-real ## Prove everything: lints, plain tests, stories on a real cluster
 
 ##@ Parts of the test
@@ -26,30 +30,39 @@ lint: ## Format and clippy, warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 test-fast: setup ## Everything that needs no cluster
-	cargo test --workspace --quiet --exclude sluice-stories --exclude sluice-lab
-test-real: setup ## The lab itself, then the stories, on a real cluster
-	cargo test --quiet -p sluice-lab
-	cargo test --quiet -p sluice-stories
+	cargo test --quiet --workspace --lib --bins --test it
+	cargo test --quiet --workspace --doc
+test-real: setup ## The lab itself, the keeper alone, then the stories, on a real cluster
+	cargo test --quiet --workspace --test cluster
+	cargo test --quiet --workspace --test stories
 
 ##@ Numbers
 .PHONY: bench
 bench: setup ## Measure admission and release against their floors (release build)
-	SLUICE_PROFILE=release cargo run --quiet --release -p sluice-experiments --bin bench
+	@$(BUILD) --release --bin bench
+	SLUICE_PROFILE=release $(CARGO_TARGET_DIR)/release/bench
 
 ##@ The local cluster
 .PHONY: setup up down
 setup: ## Check and install what is needed, build the cluster's programs (cached)
-	@cargo run --quiet -p sluice-lab -- setup
+	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, then come back"; exit 1; }
+	@$(BUILD) --bin lab
+	@$(LAB) build
+	@$(LAB) python >/dev/null
 up: setup ## Start the local cluster with Sluice in it
-	cargo run --quiet -p sluice-lab -- up --install
+	@$(LAB) up
+	@$(LAB) images
+	@$(LAB) install
+	@echo "export KUBECONFIG=$(SLUICE_CACHE)/lab/kubeconfig"
 down: ## Stop it
-	cargo run --quiet -p sluice-lab -- down
+	@$(BUILD) --bin lab
+	@$(LAB) down
 
 ##@ Upkeep
 .PHONY: fmt manifests deny
 fmt: ## Format
 	cargo fmt --all
 manifests: ## Write the generated manifests
-	cargo run --quiet -p sluice-webhook -- crd > manifests/base/crd.yaml
+	SLUICE_UPDATE=1 cargo test --quiet -p sluice-webhook --test it manifests
 deny: ## Licences, doubles and sources of the dependencies (needs cargo-deny)
 	cargo deny check bans licenses sources

@@ -102,10 +102,11 @@ pub fn cargo_build(packages: &[&str]) -> Result<Vec<PathBuf>> {
         "--message-format=json-render-diagnostics",
         "--profile",
         &profile,
-        "--bins",
+        // Features are then those of all other builds here: nothing is compiled twice.
+        "--workspace",
     ]);
     for package in packages {
-        cargo.args(["-p", package]);
+        cargo.args(["--bin", package]);
     }
     let messages = run(&mut cargo)?;
     packages

@@ -5,6 +5,7 @@
 //! are timed by the same watch.
 
 mod bare;
+mod client;
 mod cluster;
 mod gang;
 mod gates;
@@ -18,6 +19,7 @@ use anyhow::{Context, Result};
 use crate::row::{Goal, Rounds, Row};
 
 use cluster::Cluster;
+use gang::Released;
 use gates::Opened;
 
 /// The longest wait for anything in a round.
@@ -43,6 +45,7 @@ pub async fn measure(take: &mut impl FnMut(Row) -> Result<()>) -> Result<()> {
 
 async fn sizes(cluster: &Cluster, take: &mut impl FnMut(Row) -> Result<()>) -> Result<()> {
     let namespace = cluster.namespace().await?;
+    let prompt = cluster.prompt_client().await?;
     for (consumers, rounds) in SIZES {
         let name = format!("release_{consumers}");
         let mut times = Rounds::default();
@@ -51,11 +54,12 @@ async fn sizes(cluster: &Cluster, take: &mut impl FnMut(Row) -> Result<()>) -> R
             let what = || format!("{name}, round {round}");
             let gang =
                 gang::release(cluster, namespace.name(), consumers).await.with_context(what)?;
-            let bare =
-                bare::release(cluster, namespace.name(), consumers).await.with_context(what)?;
+            let bare = bare::release(cluster, &prompt, namespace.name(), consumers)
+                .await
+                .with_context(what)?;
             tell(&name, round, &gang, &bare);
             if round > 0 {
-                times.values.push(milliseconds(gang.last));
+                times.values.push(milliseconds(gang.opened.last));
                 times.floors.push(milliseconds(bare.last));
             }
         }
@@ -66,14 +70,16 @@ async fn sizes(cluster: &Cluster, take: &mut impl FnMut(Row) -> Result<()>) -> R
 }
 
 /// One line a round on the error stream, so that one sees where the time goes.
-fn tell(name: &str, round: usize, gang: &Opened, bare: &Opened) {
+fn tell(name: &str, round: usize, gang: &Released, bare: &Opened) {
     let ms = milliseconds;
     let note = if round == 0 { ", warm-up" } else { "" };
     let _ = writeln!(
         io::stderr(),
-        "{name}, round {round}{note}: {:.1} ms, the first gate after {:.1}; bare {:.1} ms, the first after {:.1}",
-        ms(gang.last),
-        ms(gang.first),
+        "{name}, round {round}{note}: {:.1} ms (taken up after {:.1}, the first gate after {:.1}); \
+         bare {:.1} ms (the first gate after {:.1})",
+        ms(gang.opened.last),
+        ms(gang.taken_up),
+        ms(gang.opened.first),
         ms(bare.last),
         ms(bare.first),
     );

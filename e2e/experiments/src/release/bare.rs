@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use sluice_shared::{gate, names};
 
@@ -18,11 +19,17 @@ use super::jobs::{Waiting, draft};
 const IN_FLIGHT: usize = 64;
 
 /// Opens the gates of one plain Job. The time counts from the first patch.
-pub(super) async fn release(cluster: &Cluster, namespace: &str, consumers: u32) -> Result<Opened> {
+pub(super) async fn release(
+    cluster: &Cluster,
+    client: &Client,
+    namespace: &str,
+    consumers: u32,
+) -> Result<Opened> {
     let gates = json!({"schedulingGates": [{"name": names::GATE}]});
     let draft = draft("bare", consumers, &json!({}), &gates);
     let waiting = Waiting::create(cluster, namespace, draft, consumers).await?;
     let watch = GateWatch::start(&waiting).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let tasks = [TASK.to_owned()];
     let params = PatchParams::default();
     let start = Instant::now();
@@ -31,7 +38,7 @@ pub(super) async fn release(cluster: &Cluster, namespace: &str, consumers: u32) 
             let uid = pod.uid().context("a pod has no uid")?;
             let patch = Patch::Strategic(gate::release_patch(&uid, names::GATE, &tasks));
             // As the keeper asks: for the short answer.
-            waiting.api().patch_metadata(&pod.name_any(), &params, &patch).await?;
+            pods.patch_metadata(&pod.name_any(), &params, &patch).await?;
             anyhow::Ok(())
         })
         .buffer_unordered(IN_FLIGHT)

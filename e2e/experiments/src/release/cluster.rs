@@ -12,7 +12,7 @@ use kube::{Api, Client, ResourceExt};
 use sluice_lab::install::{ProductImages, apply};
 use sluice_lab::{Lab, Options, TempNs, await_condition, images};
 
-use super::LIMIT;
+use super::{LIMIT, client};
 
 const SYSTEM: &str = "sluice-system";
 const WEBHOOK: &str = "sluice-webhook";
@@ -58,6 +58,11 @@ impl Cluster {
     /// The administrator's client.
     pub(super) fn client(&self) -> Client {
         self.lab.kube()
+    }
+
+    /// A client for the floor.
+    pub(super) async fn prompt_client(&self) -> Result<Client> {
+        client::prompt(&self.lab.kubeconfig()).await
     }
 
     /// A namespace for all rounds.

@@ -1,6 +1,6 @@
 //! The product's arm: the order is written on a gang, and the keeper opens the gates.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -19,8 +19,21 @@ use super::jobs::{Waiting, draft};
 /// The task that the order names.
 pub(super) const TASK: &str = "arn:aws:braket:eu-north-1:000000000000:quantum-task/834b21ed";
 
+/// How a gang was released.
+pub(super) struct Released {
+    /// What the watch saw.
+    pub(super) opened: Opened,
+    /// When the keeper had decided to follow the order, by its own word; zero when that was before
+    /// the answer to the order.
+    pub(super) taken_up: Duration,
+}
+
 /// Releases one gang. The time counts from the answer to the order.
-pub(super) async fn release(cluster: &Cluster, namespace: &str, consumers: u32) -> Result<Opened> {
+pub(super) async fn release(
+    cluster: &Cluster,
+    namespace: &str,
+    consumers: u32,
+) -> Result<Released> {
     let qpu = json!({"resources": {"limits": {names::QPU_RESOURCE: "1"}}});
     let draft = draft("gang", consumers + 1, &qpu, &json!({}));
     let waiting = Waiting::create(cluster, namespace, draft, consumers).await?;
@@ -43,7 +56,10 @@ pub(super) async fn release(cluster: &Cluster, namespace: &str, consumers: u32) 
         "order": {"reason": "front", "taskId": TASK, "at": Timestamp::now().to_string()},
     }}});
     gangs.patch_status(&name, &PatchParams::default(), &Patch::Merge(&order)).await?;
-    let opened = watch.opened(Instant::now()).await?;
+    let (start, ordered) = (Instant::now(), Timestamp::now());
+    let opened = watch.opened(start).await?;
+    let status = gangs.get(&name).await?.status.unwrap_or_default();
+    let taken_up = status.order.map_or(ordered, |o| o.at.0).duration_since(ordered);
     waiting.remove().await?;
-    Ok(opened)
+    Ok(Released { opened, taken_up: taken_up.try_into().unwrap_or_default() })
 }

@@ -58,14 +58,6 @@ async fn jobs_that_are_refused(world: &World) -> Result<()> {
             vec!["prepare", "init"],
         ),
         (
-            "stamp",
-            draft().set(
-                "/spec/template/metadata/annotations/sluice.flux-framework.org~1stamp",
-                json!("yes"),
-            ),
-            vec!["stamp"],
-        ),
-        (
             "conflict",
             draft().annotated(names::RELEASE, "front").set(
                 "/spec/template/metadata/annotations/sluice.flux-framework.org~1release",

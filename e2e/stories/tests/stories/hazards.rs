@@ -143,10 +143,12 @@ async fn second_round(stage: &Stage<'_>) -> Result<()> {
             .create(&PostParams::default(), &object)
             .await?;
     }
-    // Policies are compiled in the background: probe with a pod that never starts.
+    // Policies are compiled in the background: probe with a quantum pod that is never stored.
     let probe = json!({
-        "metadata": {"generateName": "probe-", "labels": {names::ROLE: "single"}},
-        "spec": {"containers": [{"name": "c", "image": "none"}]},
+        "metadata": {"generateName": "probe-"},
+        "spec": {"containers": [{
+            "name": "c", "image": "none", "resources": {"limits": {names::QPU_RESOURCE: "1"}},
+        }]},
     });
     let dry = PostParams { dry_run: true, ..PostParams::default() };
     let pods = stage.api::<Pod>();
@@ -155,7 +157,6 @@ async fn second_round(stage: &Stage<'_>) -> Result<()> {
         match pods.create(&dry, &probe).await {
             Ok(pod) if pod.labels().contains_key("second-round") => Ok(()),
             Ok(pod) => Err(format!("{:?}", pod.labels())),
-            // Our own policy refuses a mark without its sidecar: the label came with it.
             Err(error) => Err(error.to_string()),
         }
     })

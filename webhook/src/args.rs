@@ -10,6 +10,9 @@ use sluice_shared::stamp::{Mode, UnknownMode};
 
 use crate::config::{Config, Invalid, Sidecar};
 
+/// Longest pause between two looks at the certificate: a rotation must not overtake a replica.
+const SLOWEST_POLL: Duration = Duration::from_mins(1);
+
 /// The admission webhook and the keeper of Sluice.
 #[derive(Debug, Clone, Parser)]
 #[command(version, about)]
@@ -105,6 +108,14 @@ impl ServeArgs {
     /// # Errors
     /// The first flag that cannot work.
     pub fn admission(&self) -> Result<Config, Invalid> {
+        if self.certificate_poll.is_zero() || self.certificate_poll > SLOWEST_POLL {
+            return Err(Invalid {
+                flag: "--certificate-poll",
+                value: format!("{:?}", self.certificate_poll),
+                problem: "give more than nothing and at most 1m: a rotation waits 10 minutes for \
+                          every replica to follow",
+            });
+        }
         let pair = |name: &str, quantity: &str| (name.to_owned(), quantity.to_owned());
         Config {
             sidecar: Sidecar {
@@ -165,6 +176,20 @@ mod tests {
             .map(|a| a.get_id().to_string())
             .collect();
         assert_eq!(without, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_poll_that_a_rotation_would_overtake_is_named() {
+        for poll in ["0s", "11m"] {
+            let args = Args::parse_from([
+                "sluice-webhook",
+                "--sidecar-image=i",
+                &format!("--certificate-poll={poll}"),
+            ]);
+            assert_eq!(args.serve.admission().unwrap_err().flag, "--certificate-poll", "{poll}");
+        }
+        let args = Args::parse_from(["sluice-webhook", "--sidecar-image=i"]);
+        assert!(args.serve.admission().is_ok());
     }
 
     #[test]

@@ -61,6 +61,10 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
         match ask::claim(&annotations) {
             Some(_) if annotations.get(names::OBSERVE).is_some_and(|v| v == "true") => {}
             Some(key) => return Err(Reason::NotQuantum(key.to_owned())),
+            // Its pods would do what the stamp says, and nobody has checked what it says.
+            None if on_template.contains_key(names::STAMP) => {
+                return Err(Reason::Mark(names::STAMP));
+            }
             None => return Ok(None),
         }
     }
@@ -74,6 +78,10 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
         return Err(Reason::Mark(names::ROLE));
     }
     pod::check(pod_spec, &requests)?;
+    // Only pods get the sidecar, templates never have it: this is a container of the user's.
+    if pod_spec.init_containers.iter().flatten().any(|c| c.name == names::SIDECAR_CONTAINER) {
+        return Err(Reason::NameTaken);
+    }
 
     let (ask, mut warnings) = Ask::read(&annotations)?;
     let (mode, by_default) = mode_of(&ask, has_label(names::FLUENCE_GROUP), config.default_mode);
@@ -124,7 +132,8 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
         warnings.push(Warning::SuccessPolicy);
     }
     warnings.extend(foreign_scheduler(pod_spec).filter(|_| consumers > 0));
-    warnings.extend(untapped(pod_spec, &requests, ask.discovery)?.map(Warning::NotTapped));
+    warnings
+        .extend(untapped(pod_spec, &requests, on_template, ask.discovery)?.map(Warning::NotTapped));
     Ok(Some(Decision { stamp, annotations, convert, warnings }))
 }
 
@@ -165,9 +174,10 @@ fn foreign_scheduler(spec: &PodSpec) -> Option<Warning> {
 fn untapped(
     spec: &PodSpec,
     requests: &Requests,
+    annotations: &Annotations,
     discovery: Discovery,
 ) -> Result<Option<tap::Obstacle>, Reason> {
-    let containers = pod::qpu_containers(spec, requests, &[]);
+    let containers = pod::qpu_containers(spec, requests, &[], annotations);
     let containers: Vec<&str> = containers.iter().map(String::as_str).collect();
     match (discovery, tap::obstacle(spec, &containers)) {
         (Discovery::Announce, _) => Ok(None),

@@ -12,8 +12,11 @@ use crate::config::Config;
 use crate::quantum::{self, Requests};
 use crate::reason::Reason;
 use crate::served::Served;
-use crate::shape;
+use crate::shape::{self, env};
 use crate::warning::Warning;
+
+/// Annotation of Kubernetes: the container that a person means who names none.
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
 /// A pod as it should be.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,7 +106,7 @@ fn facts<'a>(
         role,
         gang,
         bare: job.is_none(),
-        qpu_containers: qpu_containers(spec, &requests, &recorded),
+        qpu_containers: qpu_containers(spec, &requests, &recorded, annotations),
         config,
         served,
     }))
@@ -171,11 +174,14 @@ fn index_of(annotations: &Annotations) -> Option<Result<u32, Reason>> {
         .map(|text| text.parse().map_err(|_| Reason::Index(text.clone())))
 }
 
-/// Those that request a qpu, or did before it was taken off; else the first.
+/// Those that request a qpu, or did before it was taken off. A pod that is only observed has none:
+/// then the one that an earlier call connected, the one that the pod calls its default, the first.
+/// Meshes put their proxy first, before or after us.
 pub(crate) fn qpu_containers(
     spec: &PodSpec,
     requests: &Requests,
     recorded: &[(String, String)],
+    annotations: &Annotations,
 ) -> Vec<String> {
     let marked = |c: &&Container| {
         [requests.containers.as_slice(), recorded].concat().iter().any(|(name, _)| *name == c.name)
@@ -183,7 +189,17 @@ pub(crate) fn qpu_containers(
     let mut names: Vec<String> =
         spec.containers.iter().filter(marked).map(|c| c.name.clone()).collect();
     if names.is_empty() {
-        names.extend(spec.containers.first().map(|c| c.name.clone()));
+        let connected = |c: &&Container| {
+            env::literal(c.env.as_deref().unwrap_or_default(), names::ENV_URL).is_some()
+        };
+        let default = annotations.get(DEFAULT_CONTAINER);
+        let all = &spec.containers;
+        let chosen = all
+            .iter()
+            .find(connected)
+            .or_else(|| all.iter().find(|c| Some(&c.name) == default))
+            .or_else(|| all.first());
+        names.extend(chosen.map(|c| c.name.clone()));
     }
     names
 }

@@ -133,8 +133,7 @@ pub enum Reason {
     Index(String),
     /// Our container name is taken.
     #[error(
-        "a container under spec.containers is called {name:?}, a name that Sluice needs for its \
-         sidecar; rename it",
+        "a container is called {name:?}, a name that Sluice needs for its sidecar; rename it",
         name = names::SIDECAR_CONTAINER
     )]
     NameTaken,

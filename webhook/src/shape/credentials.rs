@@ -24,6 +24,17 @@ const COPIED: [&str; 13] = [
 ];
 /// Variables that are copied by prefix: credentials, region, profile, CA of the AWS SDKs.
 const COPIED_PREFIXES: [&str; 2] = ["AWS_", "AMZN_BRAKET_"];
+/// Variables whose values are files that the sidecar needs too, wherever they are kept.
+const FILES: [&str; 8] = [
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_CONFIG_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "SSL_CERT_FILE",
+];
 /// The folder of the AWS configuration in a home directory.
 const AWS_FOLDER: &str = ".aws";
 
@@ -122,6 +133,7 @@ fn sources(container: &Container) -> Vec<EnvFromSource> {
 }
 
 fn mounts(container: &Container, volumes: &[Volume]) -> Vec<VolumeMount> {
+    let entries = container.env.as_deref().unwrap_or_default();
     container
         .volume_mounts
         .iter()
@@ -129,6 +141,7 @@ fn mounts(container: &Container, volumes: &[Volume]) -> Vec<VolumeMount> {
         .filter(|m| m.mount_path.trim_end_matches('/') != names::TOKEN_MOUNT)
         .filter(|m| {
             home_of(&m.mount_path).is_some()
+                || files(entries).any(|file| holds(&m.mount_path, &file))
                 || volumes.iter().any(|v| v.name == m.name && holds_secrets(v))
         })
         .map(|m| VolumeMount { read_only: Some(true), mount_propagation: None, ..m.clone() })
@@ -140,6 +153,20 @@ fn holds_secrets(volume: &Volume) -> bool {
         || volume.projected.is_some()
         || volume.config_map.is_some()
         || volume.csi.is_some()
+}
+
+/// The files that the environment names, and the configuration in a home that it names.
+fn files(entries: &[EnvVar]) -> impl Iterator<Item = String> + use<'_> {
+    let named = FILES.into_iter().filter_map(|name| env::literal(entries, name));
+    let home = env::literal(entries, "HOME").filter(|h| !h.is_empty());
+    let in_home = home.map(|h| format!("{}/{AWS_FOLDER}", h.trim_end_matches('/')));
+    named.map(str::to_owned).chain(in_home)
+}
+
+/// Whether a file is in a mount, or is it.
+fn holds(mount: &str, file: &str) -> bool {
+    let rest = file.strip_prefix(mount.trim_end_matches('/'));
+    rest.is_some_and(|r| r.is_empty() || r.starts_with('/'))
 }
 
 fn home(mounts: &[VolumeMount]) -> Option<&str> {
@@ -227,6 +254,25 @@ mod tests {
         );
         assert!(copied.mounts.iter().all(|m| m.read_only == Some(true)));
         assert_eq!(env::literal(&copied.env, "HOME"), Some("/home/user"));
+    }
+
+    #[test]
+    fn mounts_of_files_that_are_named_are_copied_whatever_they_are() {
+        let (container, spec) = mk(json!({"name": "c",
+            "env": [
+                {"name": "AWS_SHARED_CREDENTIALS_FILE", "value": "/scratch/keys/credentials"},
+                {"name": "HOME", "value": "/home/user/"},
+            ],
+            "volumeMounts": [
+                {"name": "scratch", "mountPath": "/scratch/"},
+                {"name": "scratch", "mountPath": "/scratch/key"},
+                {"name": "scratch", "mountPath": "/home/user"},
+                {"name": "scratch", "mountPath": "/home/user/data"},
+            ],
+        }));
+        let copied = of(&container, &spec);
+        let paths: Vec<_> = copied.mounts.iter().map(|m| m.mount_path.as_str()).collect();
+        assert_eq!(paths, ["/scratch/", "/home/user"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Producers and singles: they run at once, and the sidecar runs beside them.
 
-use k8s_openapi::api::core::v1::{Container, LocalObjectReference, Pod};
+use k8s_openapi::api::core::v1::{LocalObjectReference, Pod};
 use sluice_shared::names;
 use sluice_shared::stamp::Discovery;
 
@@ -44,13 +44,24 @@ pub fn shape(pod: &mut Pod, facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> R
     let Some(spec) = pod.spec.as_mut() else { return Ok(()) };
     // A group of the Job controller would wait for consumers that wait for this pod.
     spec.scheduling_group = None;
+    let earlier = sidecar::environment(spec);
+    // Only then the endpoints in the program are ours and not the user's.
+    let was_tapped = facts.stamp.discovery != Discovery::Announce
+        && !earlier.is_empty()
+        && env::get(&earlier, names::ENV_NOT_TAPPED).is_none();
     sidecar::add(spec, built);
     pull_secrets(&mut spec.image_pull_secrets, &facts.config.sidecar.pull_secrets);
     for container in &mut spec.containers {
         tell_role(container, facts.role, warnings);
         tell_backend(container, facts.stamp.backend.as_deref(), &annotations);
         if facts.qpu_containers.contains(&container.name) {
-            connect(container, is_tapped);
+            if is_tapped {
+                tap::point(container);
+            } else if was_tapped {
+                tap::unpoint(container, &earlier);
+            }
+            let entries = container.env.get_or_insert_default();
+            env::set(entries, env::value(names::ENV_URL, tap::control_url()));
         }
     }
     Ok(())
@@ -75,15 +86,6 @@ fn annotate(pod: &mut Pod, facts: &Facts<'_>, why: Option<&str>) {
 fn keeps_qpu(pod: &Pod, facts: &Facts<'_>) -> bool {
     let scheduler = pod.spec.as_ref().and_then(|s| s.scheduler_name.as_deref());
     facts.config.keep_qpu || scheduler == Some(names::FLUENCE_SCHEDULER)
-}
-
-/// Shows the program the sidecar.
-fn connect(container: &mut Container, is_tapped: bool) {
-    if is_tapped {
-        tap::point(container);
-    }
-    let entries = container.env.get_or_insert_default();
-    env::set(entries, env::value(names::ENV_URL, tap::control_url()));
 }
 
 fn pull_secrets(list: &mut Option<Vec<LocalObjectReference>>, wanted: &[String]) {

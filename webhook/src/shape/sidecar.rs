@@ -18,8 +18,9 @@ use crate::pod::Facts;
 const PROGRAM: &str = "/sluice-sidecar";
 /// User of the sidecar, unless the program's container names one whose files it must read.
 const USER: i64 = 65_532;
-/// Lifetime of the sidecar's token, seconds. The kubelet renews it.
-const TOKEN_SECONDS: i64 = 3_607;
+/// Lifetime of the sidecar's token, seconds. The kubelet renews it. Not 3607, the number of the
+/// pod's default token: the API server makes a year of that.
+const TOKEN_SECONDS: i64 = 3_600;
 /// Mode of files in our volume: the API server's default, written out.
 const FILE_MODE: i32 = 0o644;
 /// How often a second the listener is asked for before the sidecar is given up, seconds.
@@ -113,6 +114,14 @@ fn security(spec: &PodSpec, program: &Container) -> SecurityContext {
     }
 }
 
+/// The environment of the sidecar that an earlier call put into the pod.
+#[must_use]
+pub fn environment(spec: &PodSpec) -> Vec<EnvVar> {
+    let mut all = spec.init_containers.iter().flatten();
+    let ours = all.find(|c| c.name == names::SIDECAR_CONTAINER);
+    ours.and_then(|c| c.env.clone()).unwrap_or_default()
+}
+
 /// Puts the sidecar into the pod, or repairs the one that is there.
 pub fn add(spec: &mut PodSpec, built: Option<Container>) {
     let Some(wanted) = built else { return };
@@ -183,6 +192,9 @@ fn repair(existing: &mut Container, wanted: Container) {
     existing.startup_probe = wanted.startup_probe;
     fill(&mut existing.image_pull_policy, wanted.image_pull_policy);
     let entries = existing.env.get_or_insert_default();
+    if env::get(wanted.env.as_deref().unwrap_or_default(), names::ENV_NOT_TAPPED).is_none() {
+        entries.retain(|e| e.name != names::ENV_NOT_TAPPED);
+    }
     for variable in wanted.env.into_iter().flatten() {
         // Identity is ours and must be right; the rest was copied, and others may know better.
         let is_identity = variable.name.starts_with("SLUICE_")

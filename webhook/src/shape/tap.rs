@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
 use sluice_shared::names;
 
 use super::env;
@@ -36,9 +36,21 @@ pub fn control_url() -> String {
     format!("http://127.0.0.1:{}", names::CONTROL_PORT)
 }
 
-/// Whether a list of hosts without proxy is the one that [`point`] makes from nothing.
+/// Whether a list of hosts without proxy is one that [`point`] makes from nothing.
 pub(super) fn is_own_bypass(value: &str) -> bool {
-    value == LOOPBACK.join(",")
+    value == LOOPBACK.join(",") || unseen().iter().any(|(_, own)| value == own)
+}
+
+/// Our list beside one that may come from `envFrom`, in either spelling. The first takes up both,
+/// the second takes up the first. What a reference does not find stays as it is written, and no
+/// host has such a name.
+fn unseen() -> [(&'static str, String); 2] {
+    let [upper, lower] = NO_PROXY;
+    let loopback = LOOPBACK.join(",");
+    [
+        (lower, format!("$({lower}),$({upper}),{loopback}")),
+        (upper, format!("$({lower}),{loopback}")),
+    ]
 }
 
 /// Why a program cannot be tapped.
@@ -130,18 +142,38 @@ fn obstacle_in(container: &Container) -> Option<Obstacle> {
 
 /// Points the program of a container at the tap.
 pub fn point(container: &mut Container) {
+    let has_sources = container.env_from.as_ref().is_some_and(|s| !s.is_empty());
     let entries = container.env.get_or_insert_default();
     for name in ENDPOINTS {
         env::set(entries, env::value(name, url()));
     }
-    bypass_proxy(entries);
+    bypass_proxy(entries, has_sources);
 }
 
-/// Has the program reach loopback without a proxy. A proxy from `envFrom` is not seen here: a
-/// literal would hide the list that may stand beside it.
-fn bypass_proxy(entries: &mut Vec<k8s_openapi::api::core::v1::EnvVar>) {
+/// Gives the program back the endpoints that it had: another webhook has made the tap impossible
+/// after an earlier call of ours. What the program had is kept in `sidecar`.
+pub fn unpoint(container: &mut Container, sidecar: &[EnvVar]) {
+    let Some(entries) = container.env.as_mut() else { return };
+    let own = url();
+    for name in ENDPOINTS {
+        if env::literal(entries, name) != Some(own.as_str()) {
+            continue;
+        }
+        match env::get(sidecar, &format!("{}{name}", names::ENV_UPSTREAM_PREFIX)) {
+            Some(old) => env::set(entries, EnvVar { name: name.to_owned(), ..old.clone() }),
+            None => entries.retain(|e| e.name != name),
+        }
+    }
+}
+
+/// Has the program reach loopback without a proxy. A proxy from `envFrom` cannot be seen here.
+fn bypass_proxy(entries: &mut Vec<EnvVar>, has_sources: bool) {
     let present: Vec<&str> =
         NO_PROXY.into_iter().filter(|n| env::get(entries, n).is_some()).collect();
+    if has_sources && present.is_empty() {
+        entries.extend(unseen().map(|(name, list)| env::value(name, list)));
+        return;
+    }
     let proxied = PROXY.iter().any(|n| env::get(entries, n).is_some());
     // A second spelling beside the user's own would hide it from programs that prefer that one.
     let targets = match present.as_slice() {

@@ -41,7 +41,7 @@ pub const FLUENCE_SCHEDULER: &str = "fluence";
 
 // Ours: annotations and labels.
 
-/// Annotation: release policy (`front`, `running`, `completed`).
+/// Annotation: release policy (`front`, `running`, `completed`, `position<=K`, `manual`).
 pub const RELEASE: &str = "sluice.flux-framework.org/release";
 /// Annotation: how many tasks must be ready before the release (default 1).
 pub const TASKS: &str = "sluice.flux-framework.org/tasks";
@@ -99,6 +99,10 @@ pub const ENV_NOT_TAPPED: &str = "SLUICE_NOT_TAPPED";
 /// Prefix under which the user's own value of a replaced endpoint variable is handed to the
 /// sidecar: `SLUICE_UPSTREAM_BRAKET_ENDPOINT` and so on.
 pub const ENV_UPSTREAM_PREFIX: &str = "SLUICE_UPSTREAM_";
+/// Environment that a user may set on the qpu container: what the sidecar logs, as directives.
+pub const ENV_LOG: &str = "SLUICE_LOG";
+/// Environment that a user may set on the qpu container: `text` or `json` lines of the sidecar.
+pub const ENV_LOG_FORMAT: &str = "SLUICE_LOG_FORMAT";
 /// Environment of the sidecar: name of the container whose program is followed.
 pub const ENV_QPU_CONTAINER: &str = "SLUICE_QPU_CONTAINER";
 

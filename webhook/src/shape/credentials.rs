@@ -7,7 +7,7 @@ use sluice_shared::names;
 use super::{env, tap};
 
 /// Variables that are copied because their names say so, besides the prefixes below.
-const COPIED: [&str; 13] = [
+const COPIED: [&str; 15] = [
     "HTTP_PROXY",
     "http_proxy",
     "HTTPS_PROXY",
@@ -21,6 +21,9 @@ const COPIED: [&str; 13] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "HOME",
+    // How the user wants the sidecar's log: `json` for machines.
+    names::ENV_LOG,
+    names::ENV_LOG_FORMAT,
 ];
 /// Variables that are copied by prefix: credentials, region, profile, CA of the AWS SDKs.
 const COPIED_PREFIXES: [&str; 2] = ["AWS_", "AMZN_BRAKET_"];
@@ -276,12 +279,23 @@ mod tests {
     }
 
     #[test]
+    fn the_users_wish_for_the_log_reaches_the_sidecar() {
+        let (container, spec) = mk(json!({"name": "c", "env": [
+            {"name": "SLUICE_LOG_FORMAT", "value": "json"},
+            {"name": "SLUICE_OTHER", "value": "x"},
+        ]}));
+        let copied = of(&container, &spec);
+        assert_eq!(env::literal(&copied.env, names::ENV_LOG_FORMAT), Some("json"));
+        assert_eq!(copied.env.len(), 1);
+    }
+
+    #[test]
     fn homes() {
         for (path, expected) in [
-            ("/root/.aws", Some("/root")),
-            ("/root/.aws/credentials", Some("/root")),
+            ("/home/a/.aws", Some("/home/a")),
+            ("/home/a/.aws/credentials", Some("/home/a")),
             ("/.aws", Some("/")),
-            ("/root/.awsome", None),
+            ("/home/a/.awsome", None),
             ("/etc", None),
         ] {
             assert_eq!(home_of(path), expected, "{path}");

@@ -96,7 +96,7 @@ prop_compose! {
         if let Some(env) = env { c["env"] = env; }
         if let Some(qpu) = qpu { c["resources"] = json!({"limits": {names::QPU_RESOURCE: qpu}}); }
         if source { c["envFrom"] = json!([{"configMapRef": {"name": "m"}}]); }
-        if mount { c["volumeMounts"] = json!([{"name": "v", "mountPath": "/root/.aws"}]); }
+        if mount { c["volumeMounts"] = json!([{"name": "v", "mountPath": "/home/a/.aws"}]); }
         c
     }
 }

@@ -54,7 +54,7 @@ pub struct QuantumGangSpec {
     /// Completion index of the only member, in `independent` mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
-    /// When the gates open: `front`, `running`, `completed`.
+    /// When the gates open: `front`, `running`, `completed`, `position<=K`, `manual`.
     #[schemars(length(max = 64))]
     pub policy: String,
     /// How many tasks must be ready.
@@ -291,7 +291,7 @@ pub struct Folded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Order {
-    /// The policy that is met, and how: `front`, `running`, `completed`.
+    /// How the policy is met: `front`, `running`, `completed`, `position 14`, `manual`.
     #[schemars(length(max = 64))]
     pub reason: String,
     /// The task of the order.

@@ -2,6 +2,7 @@
 
 mod absorb;
 pub mod decide;
+pub mod manual;
 pub mod plan;
 pub mod report;
 pub mod state;

@@ -9,7 +9,7 @@ use sluice_shared::task::{TaskState, device_name};
 
 use super::report;
 use super::state::{Device, Followed, GangSeen, Seen, State, Step, say};
-use super::timing::{FIRST_READ, Now, after, back_off, elapsed, read_interval};
+use super::timing::{FIRST_READ, Now, after, back_off, elapsed, read_interval, seen_from};
 use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
 
 /// A device that may not be read is asked for again after this time: rights may be given.
@@ -45,13 +45,14 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
         Seen::Polled(reading, at) => {
             // Requests get through.
             state.tap_problem = None;
+            let deciding = state.deciding();
             let task = find(state, &reading.id, now.at, FIRST_READ);
             // A program that does not ask for the place tells only the state.
             let enough = reading.state != TaskState::Queued || reading.position.is_some();
             if enough {
                 task.polled_at = Some(at);
             }
-            learn(task, reading, at, now, enough);
+            learn(task, reading, at, now, enough.then_some(deciding));
         }
         Seen::Announced { id } => {
             if state.task(&id).is_none() {
@@ -59,11 +60,19 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
             }
             find(state, &id, now.at, Duration::ZERO);
         }
+        Seen::ReleaseAsked { id } => {
+            if state.asked_for.as_ref() != Some(&id) {
+                let name = report::name(&id);
+                say(steps, false, format!("the program asks to open the gates for {name}"));
+            }
+            state.asked_for = Some(id);
+        }
         Seen::Read(id, asked_at, outcome) => {
+            let deciding = state.deciding();
             let Some(task) = state.tasks.iter_mut().find(|t| t.reading.id == id) else { return };
             task.asked_at = None;
             match outcome {
-                Ok(reading) => learn(task, reading, asked_at, now, true),
+                Ok(reading) => learn(task, reading, asked_at, now, Some(deciding)),
                 Err(failure) => fail(task, failure, now, steps),
             }
         }
@@ -82,9 +91,9 @@ fn find<'a>(state: &'a mut State, id: &str, at: Timestamp, wait: Duration) -> &'
     &mut state.tasks[index]
 }
 
-/// Takes in what was true of a task at `at`. If that is not `enough`, the place that is known
-/// stays, and our own look stays due.
-fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, enough: bool) {
+/// Takes in what was true of a task at `at`. If that is not enough for the next look to be planned
+/// from the `deciding` place, the place that is known stays, and our own look stays due.
+fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, deciding: Option<u32>) {
     let stale = task.observed_at.is_some_and(|known| at < known);
     if stale || task.reading.state.is_final() {
         return;
@@ -92,20 +101,19 @@ fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, enough:
     let submitted_at = reading.submitted_at.or(task.reading.submitted_at);
     let device = reading.device.clone().or_else(|| task.reading.device.take());
     let mut reading = Reading { device, submitted_at, ..reading };
-    if !enough && task.reading.state == reading.state {
+    if deciding.is_none() && task.reading.state == reading.state {
         reading.position = task.reading.position.take();
         reading.priority = task.reading.priority;
     }
     task.reading = reading;
     task.observed_at = Some(at);
-    if !enough {
-        return;
-    }
+    let Some(deciding) = deciding else { return };
     task.failures = 0;
     task.failing = None;
     let polled_ago = task.polled_at.map(|polled| elapsed(polled, now.at));
     let waited = elapsed(task.waits_since(), now.at);
-    let interval = read_interval(task.position(), waited, polled_ago, now.luck);
+    let position = seen_from(deciding, task.position());
+    let interval = read_interval(position, waited, polled_ago, now.luck);
     // From now, not from `at`: a slow answer must not be followed by an immediate question.
     task.due = after(now.at, interval);
 }
@@ -181,6 +189,7 @@ fn gang_seen(state: &mut State, gang: Option<GangSeen>, now: Now, steps: &mut Ve
     let first = state.gang.as_deref() != Some(gang.uid.as_str());
     let open = gang.is_open();
     let GangSeen { uid, vendor, consumers, by, .. } = gang;
+    let held = vendor.as_ref().and_then(|v| v.order.as_ref()).map(|o| o.task_id.clone());
     if first {
         state.gang = Some(uid);
         state.told.no_gang = true;
@@ -190,6 +199,7 @@ fn gang_seen(state: &mut State, gang: Option<GangSeen>, now: Now, steps: &mut Ve
         // A write of a worker that has just been killed can arrive after our first look.
         adopt(state, vendor, now);
     }
+    state.recorded = held;
     state.consumers = consumers;
     if open && !state.open && state.rules.role == Role::Producer {
         let text = opened(state, by, now.at);

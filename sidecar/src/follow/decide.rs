@@ -10,7 +10,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use sluice_shared::gang::{MAX_TASKS, Order};
-use sluice_shared::policy::met;
+use sluice_shared::policy::{ReleasePolicy, met};
 use sluice_shared::role::Role;
 use sluice_shared::task::TaskState;
 
@@ -44,9 +44,10 @@ pub fn decide(mut state: State, seen: Seen, now: Now) -> (State, Vec<Step>) {
 /// Judges places and policy anew, says what changed, and gives the order.
 fn judge(state: &mut State, now: Now, steps: &mut Vec<Step>) {
     let waits = state.rules.role == Role::Producer && state.order.is_none();
+    let deciding = state.deciding();
     for task in &mut state.tasks {
         let device = task.reading.device.as_deref().and_then(|d| state.devices.get(d));
-        task.view = Front::of(&task.reading, device_seen(device, now.at));
+        task.view = Front::of(&task.reading, device_seen(device, now.at), deciding);
         task.counts = state.rules.counts(task.reading.device.as_deref());
         let text = report::describe(task);
         // Of an announced task nothing is known before the first look.
@@ -67,22 +68,35 @@ fn judge(state: &mut State, now: Now, steps: &mut Vec<Step>) {
     if state.gang.is_none() || state.rules.role != Role::Producer || state.order_stands() {
         return;
     }
-    let seen: Vec<_> =
-        state.gone.iter().cloned().chain(state.tasks.iter().map(Followed::judged)).collect();
-    let Some(ids) = met(state.rules.policy, state.rules.needed, &seen) else { return };
-    let Some(id) = ids.first() else { return };
-    let how = match seen.iter().find(|t| t.id == *id).map(|t| &t.state) {
-        Some(TaskState::Completed) => "completed",
-        Some(TaskState::Running) => "running",
-        _ => "front",
-    };
-    let (name, policy) = (report::name(id), state.rules.policy);
-    say(steps, false, format!("release ordered for {name}: it is {how}, the policy is {policy}"));
-    state.order =
-        Some(Order { reason: how.to_owned(), task_id: id.clone(), at: MicroTime(now.at) });
+    let Some((id, how)) = ready(state) else { return };
+    let (name, policy) = (report::name(&id), state.rules.policy);
+    let why = if policy == ReleasePolicy::Manual { "the program asked" } else { how.as_str() };
+    say(steps, false, format!("release ordered for {name}: {why}; the policy is {policy}"));
+    state.order = Some(Order { reason: how, task_id: id, at: MicroTime(now.at) });
     state.ordered_here = true;
     state.open = false;
     state.told.slow = false;
+}
+
+/// The task that the release is ordered for, and how it satisfies the policy, if the policy is met.
+fn ready(state: &State) -> Option<(String, String)> {
+    if state.rules.policy == ReleasePolicy::Manual {
+        let id = state.asked_for.as_ref()?;
+        // Asked for, and failed since: the program has to ask again for another one.
+        let failed = state.state_of(id).is_some_and(TaskState::is_unsuccessful);
+        return (!failed).then(|| (id.clone(), state.rules.policy.to_string()));
+    }
+    let seen: Vec<_> =
+        state.gone.iter().cloned().chain(state.tasks.iter().map(Followed::judged)).collect();
+    let id = met(state.rules.policy, state.rules.needed, &seen)?.into_iter().next()?;
+    let task = seen.iter().find(|t| t.id == id)?;
+    let how = match (&task.state, task.place) {
+        (TaskState::Completed, _) => "completed".to_owned(),
+        (TaskState::Running, _) => "running".to_owned(),
+        (_, Some(place)) if !task.front => format!("position {place}"),
+        _ => "front".to_owned(),
+    };
+    Some((id, how))
 }
 
 fn device_seen(device: Option<&Device>, at: Timestamp) -> DeviceSeen<'_> {
@@ -172,6 +186,10 @@ fn remind(state: &mut State, now: Now, steps: &mut Vec<Step>) {
 #[cfg(test)]
 #[path = "decide_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "decide_policies.rs"]
+mod policies;
 
 #[cfg(test)]
 #[path = "decide_laws.rs"]

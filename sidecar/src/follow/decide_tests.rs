@@ -10,9 +10,9 @@ use crate::follow::timing::after;
 use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
 
 pub(super) const GARNET: &str = "arn:aws:braket:eu-north-1::device/qpu/iqm/Garnet";
-const SV1: &str = "arn:aws:braket:::device/quantum-simulator/amazon/sv1";
+pub(super) const SV1: &str = "arn:aws:braket:::device/quantum-simulator/amazon/sv1";
 
-fn mk_rules(role: Role, policy: ReleasePolicy) -> Rules {
+pub(super) fn mk_rules(role: Role, policy: ReleasePolicy) -> Rules {
     Rules {
         role,
         policy,
@@ -66,7 +66,7 @@ pub(super) struct Play {
 }
 
 impl Play {
-    fn new(rules: Rules) -> Self {
+    pub(super) fn new(rules: Rules) -> Self {
         let now = Timestamp::from_second(1_796_000_000).unwrap();
         Self { state: State::new(rules, now), now, steps: Vec::new() }
     }
@@ -83,12 +83,12 @@ impl Play {
         self
     }
 
-    fn later(&mut self, seconds: f64) -> &mut Self {
+    pub(super) fn later(&mut self, seconds: f64) -> &mut Self {
         self.now = after(self.now, Duration::from_secs_f64(seconds));
         self.see(Seen::Time)
     }
 
-    fn poll(&mut self, reading: Reading) -> &mut Self {
+    pub(super) fn poll(&mut self, reading: Reading) -> &mut Self {
         let at = self.now;
         self.see(Seen::Polled(reading, at))
     }
@@ -98,15 +98,15 @@ impl Play {
         self.see(Seen::Read(reading.id.clone(), at, Ok(reading)))
     }
 
-    fn device(&mut self, reading: DeviceReading) -> &mut Self {
+    pub(super) fn device(&mut self, reading: DeviceReading) -> &mut Self {
         self.see(Seen::DeviceRead(GARNET.into(), Ok(reading)))
     }
 
-    fn gang(&mut self) -> &mut Self {
+    pub(super) fn gang(&mut self) -> &mut Self {
         self.see(Seen::Gang(Some(mk_gang(None))))
     }
 
-    fn lines(&self) -> Vec<&str> {
+    pub(super) fn lines(&self) -> Vec<&str> {
         self.steps
             .iter()
             .filter_map(|s| match s {
@@ -116,7 +116,7 @@ impl Play {
             .collect()
     }
 
-    fn writes(&self) -> Vec<&VendorStatus> {
+    pub(super) fn writes(&self) -> Vec<&VendorStatus> {
         self.steps
             .iter()
             .filter_map(|s| match s {
@@ -127,7 +127,7 @@ impl Play {
     }
 
     /// Tasks of the orders that were written, without repetition.
-    fn orders(&self) -> Vec<(&str, &str)> {
+    pub(super) fn orders(&self) -> Vec<(&str, &str)> {
         let mut orders: Vec<_> = self
             .writes()
             .into_iter()

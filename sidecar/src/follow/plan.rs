@@ -5,7 +5,7 @@ use sluice_shared::task::{Position, TaskState};
 use std::time::Duration;
 
 use super::state::{Device, PATIENCE, SILENT, State, Step};
-use super::timing::{Now, after, device_interval, elapsed};
+use super::timing::{Now, after, device_interval, elapsed, seen_from};
 
 /// A look that was asked for this long ago is lost: each call has a shorter time-out of its own.
 const LOST: Duration = Duration::from_mins(1);
@@ -55,10 +55,11 @@ pub(super) fn plan(state: &mut State, now: Now, steps: &mut Vec<Step>) {
 /// Devices that queued tasks wait for, each with one of the tasks and the best position.
 fn waiting_devices(state: &State) -> Vec<(String, String, Position)> {
     let mut devices: Vec<(String, String, Position)> = Vec::new();
+    let deciding = state.deciding();
     let queued = state.tasks.iter().filter(|t| t.reading.state == TaskState::Queued);
     for task in queued {
         let Some(device) = &task.reading.device else { continue };
-        let position = task.position();
+        let position = seen_from(deciding, task.position());
         match devices.iter_mut().find(|(name, ..)| name == device) {
             Some((_, _, best)) => {
                 if let (Position::At(place), Position::At(known)) = (position, *best) {

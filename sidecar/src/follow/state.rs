@@ -73,6 +73,11 @@ pub enum Seen {
         /// The vendor's id.
         id: String,
     },
+    /// The program asks to open the gates for this task, under the policy `manual`.
+    ReleaseAsked {
+        /// The vendor's id.
+        id: String,
+    },
     /// Our own look at a task, asked for at that time.
     Read(String, Timestamp, Result<Reading, Failure>),
     /// Our own look at a device.
@@ -228,6 +233,7 @@ impl Followed {
             // A task that nobody has looked at yet satisfies nothing.
             state: self.reading.state.clone(),
             front: self.view.front,
+            place: self.view.place,
         }
     }
 }
@@ -282,6 +288,11 @@ pub struct State {
     pub tap_problem: Option<String>,
     /// The last refused submission.
     pub refused: Option<String>,
+    /// The task for which the program itself asked to open the gates.
+    pub asked_for: Option<String>,
+    /// The task of the sidecar's order that the gang was last seen to hold: that order outlives
+    /// this worker.
+    pub recorded: Option<String>,
     /// What was said once.
     pub told: Told,
 }
@@ -324,6 +335,8 @@ impl State {
             written: VendorStatus::default(),
             tap_problem: None,
             refused: None,
+            asked_for: None,
+            recorded: None,
             told: Told::default(),
         }
     }
@@ -334,13 +347,35 @@ impl State {
         self.tasks.iter().find(|t| t.reading.id == id)
     }
 
+    /// The last place that satisfies the policy, while that is still to be decided.
+    #[must_use]
+    pub fn deciding(&self) -> u32 {
+        if self.rules.role == Role::Producer && !self.order_stands() {
+            self.rules.policy.place()
+        } else {
+            1
+        }
+    }
+
+    /// What is known of the state of a task, the tasks that are not listed any more included.
+    #[must_use]
+    pub fn state_of(&self, id: &str) -> Option<&TaskState> {
+        let gone = || self.gone.iter().find(|t| t.id == id).map(|t| &t.state);
+        self.task(id).map(|t| &t.reading.state).or_else(gone)
+    }
+
+    /// The task of the order that stands and that the gang holds, so that it cannot be lost.
+    #[must_use]
+    pub fn order_kept(&self) -> Option<&str> {
+        let order = self.order.as_ref().filter(|_| self.order_stands())?;
+        self.recorded.as_deref().filter(|recorded| *recorded == order.task_id)
+    }
+
     /// Whether the order stands: it was given, and its task has not ended without a result.
     #[must_use]
     pub fn order_stands(&self) -> bool {
         self.order.as_ref().is_some_and(|order| {
-            let gone = self.gone.iter().find(|t| t.id == order.task_id).map(|t| &t.state);
-            let state = self.task(&order.task_id).map(|t| &t.reading.state).or(gone);
-            state.is_none_or(|state| !state.is_unsuccessful())
+            self.state_of(&order.task_id).is_none_or(|state| !state.is_unsuccessful())
         })
     }
 }

@@ -49,6 +49,18 @@ pub fn elapsed(since: Timestamp, at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(since)).unwrap_or(Duration::ZERO)
 }
 
+/// The position as seen from the last place that satisfies the policy: a task that is about to
+/// reach `position<=50` is looked at as often as one that is about to reach the front.
+#[must_use]
+pub fn seen_from(deciding: u32, position: Position) -> Position {
+    match position {
+        Position::At(place) => {
+            Position::At(place.saturating_sub(deciding.saturating_sub(1)).max(1))
+        }
+        other => other,
+    }
+}
+
 /// Interval until a task is read by the sidecar itself.
 ///
 /// A program that polls is given time to do so first: its polls tell the same and cost no quota

@@ -30,17 +30,21 @@ pub struct Front {
     pub at_least: Option<u32>,
     /// Tasks known to run before it, whatever its position.
     pub priority_ahead: Option<u32>,
-    /// Why a task at position 1 is not at the front.
+    /// Its turn from now, priority tasks counted; 1 is the front. `None` where the position is
+    /// not told exactly, or the device does not run tasks now.
+    pub place: Option<u32>,
+    /// Why a task whose position decides does not satisfy the policy.
     pub held_by: Option<String>,
 }
 
 impl Front {
-    /// Judges a reading.
+    /// Judges a reading. `deciding`: the last place that satisfies the policy
+    /// ([`ReleasePolicy::place`](sluice_shared::policy::ReleasePolicy::place)).
     ///
-    /// Only a queued task can be at the front; a running one has passed it, and an unknown
-    /// position, device or state never is.
+    /// Only a queued task can be at the front or have a place; a running one has passed them, and
+    /// an unknown position, device or state never has.
     #[must_use]
-    pub fn of(reading: &Reading, device: DeviceSeen<'_>) -> Self {
+    pub fn of(reading: &Reading, device: DeviceSeen<'_>, deciding: u32) -> Self {
         let position = Position::of(reading.position.as_deref());
         let mut view = Self {
             at_least: match position {
@@ -55,22 +59,31 @@ impl Front {
         if let (DeviceSeen::Read(device), false) = (device, reading.priority) {
             view.priority_ahead = device.priority_queue.filter(|ahead| *ahead > 0);
         }
-        if position != Position::At(1) {
-            return view;
-        }
-        match device {
+        let Position::At(position) = position else { return view };
+        view.place = match device {
             // It is about to be read; nothing to tell people yet.
-            DeviceSeen::Unknown => {}
-            DeviceSeen::Unreadable => view.front = true,
+            DeviceSeen::Unknown => None,
+            DeviceSeen::Unreadable => Some(position),
             DeviceSeen::Read(device) if device.status != ONLINE => {
-                view.held_by = Some(format!("device is {}", device.status));
+                // Far from its turn the device has time to come back.
+                if position <= deciding {
+                    view.held_by = Some(format!("device is {}", device.status));
+                }
+                None
             }
-            DeviceSeen::Read(_) => match view.priority_ahead {
-                None => view.front = true,
-                Some(1) => view.held_by = Some("1 priority task ahead".to_owned()),
-                Some(ahead) => view.held_by = Some(format!("{ahead} priority tasks ahead")),
-            },
-        }
+            DeviceSeen::Read(_) => {
+                let ahead = view.priority_ahead.unwrap_or_default();
+                let place = position.saturating_add(ahead);
+                if position <= deciding && place > deciding {
+                    view.held_by = Some(match ahead {
+                        1 => "1 priority task ahead".to_owned(),
+                        ahead => format!("{ahead} priority tasks ahead"),
+                    });
+                }
+                Some(place)
+            }
+        };
+        view.front = view.place == Some(1);
         view
     }
 }
@@ -143,25 +156,59 @@ mod tests {
             ("PONDERING", Some("1"), false, read(&online), false),
         ];
         for (state, position, priority, device, front) in rows {
-            let view = Front::of(&mk_reading(state, position, priority), device);
+            let view = Front::of(&mk_reading(state, position, priority), device, 1);
             assert_eq!(view.front, front, "{state} {position:?} {priority} {device:?}");
+            assert_eq!(view.place == Some(1), front, "{state} {position:?} {priority} {device:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_places() {
+        let online = mk_device("ONLINE", Some(0));
+        let busy = mk_device("ONLINE", Some(3));
+        let offline = mk_device("OFFLINE", Some(0));
+        let read = DeviceSeen::Read;
+        let held = |text: &str| Some(text.to_owned());
+        let rows = [
+            // state, position, priority queue of its own, device, place, held by (5 decides)
+            ("QUEUED", Some("5"), false, read(&online), Some(5), None),
+            ("QUEUED", Some("6"), false, read(&online), Some(6), None),
+            ("QUEUED", Some("2"), false, read(&busy), Some(5), None),
+            ("QUEUED", Some("3"), false, read(&busy), Some(6), held("3 priority tasks ahead")),
+            ("QUEUED", Some("9"), false, read(&busy), Some(12), None),
+            ("QUEUED", Some("3"), true, read(&busy), Some(3), None),
+            ("QUEUED", Some("5"), false, read(&offline), None, held("device is OFFLINE")),
+            ("QUEUED", Some("6"), false, read(&offline), None, None),
+            ("QUEUED", Some("5"), false, DeviceSeen::Unknown, None, None),
+            ("QUEUED", Some("5"), false, DeviceSeen::Unreadable, Some(5), None),
+            ("QUEUED", Some(">2000"), false, read(&online), None, None),
+            ("QUEUED", Some("None"), false, read(&online), None, None),
+            ("QUEUED", None, false, read(&online), None, None),
+            ("QUEUED", Some("4294967295"), false, read(&busy), Some(u32::MAX), None),
+            ("CREATED", Some("2"), false, read(&online), None, None),
+            ("RUNNING", Some("2"), false, read(&online), None, None),
+        ];
+        for (state, position, priority, device, place, held_by) in rows {
+            let view = Front::of(&mk_reading(state, position, priority), device, 5);
+            let said = (view.place, view.held_by);
+            assert_eq!(said, (place, held_by), "{state} {position:?} {priority} {device:?}");
         }
     }
 
     #[test]
     fn a_held_front_says_by_what() {
         let busy = mk_device("ONLINE", Some(3));
-        let view = Front::of(&mk_reading("QUEUED", Some("1"), false), DeviceSeen::Read(&busy));
+        let view = Front::of(&mk_reading("QUEUED", Some("1"), false), DeviceSeen::Read(&busy), 1);
         assert_eq!(view.priority_ahead, Some(3));
         assert_eq!(view.held_by.as_deref(), Some("3 priority tasks ahead"));
         let paused = mk_device("PAUSED", None);
-        let view = Front::of(&mk_reading("QUEUED", Some("1"), false), DeviceSeen::Read(&paused));
+        let view = Front::of(&mk_reading("QUEUED", Some("1"), false), DeviceSeen::Read(&paused), 1);
         assert_eq!(view.held_by.as_deref(), Some("device is PAUSED"));
     }
 
     #[test]
     fn a_lower_bound_is_kept_as_one() {
-        let view = Front::of(&mk_reading("QUEUED", Some(">2000"), false), DeviceSeen::Unknown);
+        let view = Front::of(&mk_reading("QUEUED", Some(">2000"), false), DeviceSeen::Unknown, 1);
         assert_eq!(view.at_least, Some(2000));
     }
 

@@ -2,11 +2,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# Slow builds are shared between checkouts, by a hash of what pins them (docs/adr/0005).
+# Slow builds are shared between checkouts, by what pins them (docs/adr/0005).
 SLUICE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sluice
-LOCK := $(shell cat Cargo.lock rust-toolchain.toml | sha256sum | cut -c1-16)
+TOOLCHAIN := $(shell sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
 export SLUICE_CACHE
-export CARGO_TARGET_DIR ?= $(SLUICE_CACHE)/cargo/$(LOCK)
+export CARGO_TARGET_DIR ?= $(SLUICE_CACHE)/cargo/$(TOOLCHAIN)
 LAB = $(CARGO_TARGET_DIR)/debug/lab
 # Always the whole workspace: one set of features, so that no dependency is compiled twice.
 BUILD = cargo build --quiet --workspace
@@ -59,9 +59,11 @@ down: ## Stop it
 	@$(LAB) down
 
 ##@ Upkeep
-.PHONY: fmt manifests deny
+.PHONY: fmt clients manifests deny
 fmt: ## Format
 	cargo fmt --all
+clients: ## Write docs/clients.md from what the clients do (needs node)
+	SLUICE_UPDATE=1 cargo test --quiet -p sluice-judges
 manifests: ## Write the generated manifests
 	SLUICE_UPDATE=1 cargo test --quiet -p sluice-webhook --test it manifests
 deny: ## Licences, doubles and sources of the dependencies (needs cargo-deny)

@@ -13,7 +13,7 @@ use axum_server::tls_rustls::RustlsConfig;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use sluice_certs::rotation::{Step, Stored, Times, decide};
-use sluice_certs::{IssueError, ReadError, issue, not_after};
+use sluice_certs::{IssueError, Issued, ReadError, issue, not_after};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -122,7 +122,7 @@ struct Follower {
     place: Place,
     ready: Ready,
     first: Option<oneshot::Sender<RustlsConfig>>,
-    serving: Option<(RustlsConfig, String)>,
+    serving: Option<(RustlsConfig, Issued)>,
 }
 
 impl Follower {
@@ -130,7 +130,8 @@ impl Follower {
     async fn look(&mut self, now: Timestamp) -> Result<bool, Failure> {
         let Some((stored, version)) = self.store.read().await? else {
             let issued = issue(&self.place.dns_names, LIFETIME, now)?;
-            if self.store.create(&Stored::new(issued)).await? {
+            let stored = self.anew(issued, now);
+            if self.store.create(&stored).await? {
                 tracing::info!(secret = self.place.secret, "made the serving certificate");
             }
             return Ok(false);
@@ -156,15 +157,24 @@ impl Follower {
         Ok(false)
     }
 
+    /// What to store when nothing is. A Secret that was deleted under way is put back with a new
+    /// certificate staged: the other replicas serve the old one for a moment longer.
+    fn anew(&self, issued: Issued, now: Timestamp) -> Stored {
+        match &self.serving {
+            Some((_, served)) => Stored::new(served.clone()).staged(issued, now),
+            None => Stored::new(issued),
+        }
+    }
+
     async fn serve(&mut self, stored: &Stored) -> Result<(), Failure> {
         let current = &stored.current;
         let (cert, key) = (current.cert_pem.clone().into(), current.key_pem.clone().into());
         let pair = |source| Failure::Pair { secret: self.place.secret.clone(), source };
         match &mut self.serving {
-            Some((_, serving)) if *serving == current.cert_pem => return Ok(()),
+            Some((_, serving)) if serving == current => return Ok(()),
             Some((config, serving)) => {
                 config.reload_from_pem(cert, key).await.map_err(pair)?;
-                serving.clone_from(&current.cert_pem);
+                serving.clone_from(current);
                 tracing::info!("serves the new certificate");
             }
             None => {
@@ -173,7 +183,7 @@ impl Follower {
                     // Nobody listens any more only when the process ends.
                     let _ = first.send(config.clone());
                 }
-                self.serving = Some((config, current.cert_pem.clone()));
+                self.serving = Some((config, current.clone()));
             }
         }
         self.ready.done(CERTIFICATE);

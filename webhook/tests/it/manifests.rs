@@ -90,6 +90,10 @@ fn names_and_ports_are_those_of_the_code() {
     ] {
         assert!(rbac.contains(name), "rbac.yaml does not know {name}");
     }
+    let policy = text("policy-jobs.yaml");
+    for name in [names::STAMP, names::JOB_LABEL, names::QPU_RESOURCE] {
+        assert!(policy.contains(name), "policy-jobs.yaml does not know {name}");
+    }
     let policy = text("policy-pods.yaml");
     for name in [
         names::ROLE,
@@ -105,4 +109,122 @@ fn names_and_ports_are_those_of_the_code() {
     let wanted = variables.iter().find(|v| v["name"] == "SLUICE_PRIORITY_CLASS").unwrap();
     assert_eq!(class["metadata"]["name"], wanted["value"]);
     assert_eq!(class["preemptionPolicy"], "Never");
+}
+
+/// The lines between two comments of a page, the comments left out.
+const SETTINGS: [&str; 2] = ["<!-- settings", "<!-- end of settings -->"];
+
+fn page() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/install.md")
+}
+
+/// Every flag with its variable, its default and what it says of itself.
+fn settings() -> String {
+    let head = "\n| flag | variable | default | meaning |\n|---|---|---|---|\n".to_owned();
+    let command = <Args as clap::CommandFactory>::command();
+    let rows = command.get_arguments().filter_map(|a| {
+        let default = a.get_default_values().iter().map(|d| d.to_string_lossy());
+        let default = default.collect::<Vec<_>>().join(",");
+        let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+        Some(format!(
+            "| `--{}` | `{}` | {default} | {} |\n",
+            a.get_long()?,
+            a.get_env()?.to_string_lossy(),
+            a.get_help()?
+        ))
+    });
+    rows.fold(head, |page, row| page + &row) + "\n"
+}
+
+/// Set `SLUICE_UPDATE=1` to write the page after a change of the flags.
+#[test]
+fn the_page_for_administrators_knows_all_settings() {
+    let text = std::fs::read_to_string(page()).unwrap();
+    let (before, rest) = text.split_once(SETTINGS[0]).unwrap();
+    let (comment, rest) = rest.split_once('\n').unwrap();
+    let (table, after) = rest.split_once(SETTINGS[1]).unwrap();
+    if std::env::var_os("SLUICE_UPDATE").is_some() {
+        let new = [before, SETTINGS[0], comment, "\n", &settings(), SETTINGS[1], after].concat();
+        std::fs::write(page(), new).unwrap();
+        return;
+    }
+    assert_eq!(table, settings(), "run this test with SLUICE_UPDATE=1");
+}
+
+/// A message that nobody writes any more would mislead whoever looks for it.
+#[test]
+fn the_page_for_administrators_quotes_what_is_really_said() {
+    let text = std::fs::read_to_string(page()).unwrap();
+    let table = text.split_once("## Troubleshooting").unwrap().1;
+    let folder = |name: &str| {
+        let files =
+            std::fs::read_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
+        files.map(|f| f.unwrap().path()).filter(|p| p.is_file())
+    };
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said: String = ["../manifests/base", "src", "src/tls", "src/shape", "../shared/src"]
+        .into_iter()
+        .flat_map(folder)
+        .map(|p| squeezed(&std::fs::read_to_string(p).unwrap().replace("\\\n", "\n")))
+        .collect();
+    for quoted in [
+        "waiting for: ",
+        "the certificate",
+        "the CA bundle in the webhook configuration",
+        "cannot keep the certificate up to date, trying again; what is served stays",
+        "; delete it, and it is made anew",
+        "name the image of the sidecar",
+        "its scheduling gate is missing: another webhook removed it",
+        "its container sluice-sidecar is missing or has lost restartPolicy Always",
+        "the pod carries a mark of Sluice but not its label",
+        "of the pod template is written by Sluice when the Job is created and stays as it is",
+        "the Job requests 0 of fluxion.flux-framework.org/qpu",
+        "sluice-critical-pods",
+        names::EVENT_NOT_STAMPED,
+        names::EVENT_FOREIGN_GATE,
+        names::EVENT_UNSCHEDULABLE,
+    ] {
+        assert!(table.contains(quoted), "docs/install.md does not quote {quoted:?}");
+        assert!(said.contains(quoted), "nothing says {quoted:?} any more");
+    }
+}
+
+#[test]
+fn every_manifest_is_applied() {
+    let listed = documents("kustomization.yaml")[0]["resources"].clone();
+    let mut listed: Vec<String> = serde_json::from_value(listed).unwrap();
+    listed.push("kustomization.yaml".to_owned());
+    let mut there: Vec<String> = std::fs::read_dir(path("."))
+        .unwrap()
+        .map(|f| f.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    listed.sort();
+    there.sort();
+    assert_eq!(there, listed);
+}
+
+/// The keeper may take away what it gave, and nobody else's rights.
+#[test]
+fn rights_are_taken_away_by_name_only() {
+    let all = documents("rbac.yaml");
+    let rules = all.iter().flat_map(|r| r["rules"].as_array().into_iter().flatten());
+    let mut seen = 0;
+    for rule in rules {
+        let has = |field: &str, word: &str| {
+            rule[field].as_array().is_some_and(|l| l.iter().any(|v| v == word))
+        };
+        assert!(!has("verbs", "*") && !has("resources", "*"), "{rule}");
+        for (resource, verb) in [
+            ("rolebindings", "delete"),
+            ("clusterroles", "bind"),
+            ("secrets", "get"),
+            ("mutatingwebhookconfigurations", "patch"),
+        ] {
+            if has("resources", resource) && has("verbs", verb) {
+                assert_eq!(rule["resourceNames"].as_array().map(Vec::len), Some(1), "{rule}");
+                seen += 1;
+            }
+        }
+    }
+    assert_eq!(seen, 4);
 }

@@ -351,13 +351,28 @@ async fn replicas_share_and_follow_one_certificate() {
         assert!(metrics.contains("sluice_admission_reviews_total"), "{metrics}");
     }
 
-    // Somebody deletes the Secret: the replicas make a new one, serve it and publish it.
+    // Somebody deletes the Secret: what is served stays, and a new one is trusted beside it.
     let old = api.bundle();
     api.0.lock().unwrap().retain(|path, _| !path.starts_with(SECRETS));
-    until("a new bundle", || async { (api.bundle() != old).then_some(()) }).await;
+    until("a longer bundle", || async { (api.bundle() != old).then_some(()) }).await;
+    assert!(api.bundle().starts_with(&old));
     for (address, _) in &addresses {
-        until("the new certificate", || admit(*address, api.bundle())).await;
-        assert_eq!(admit(*address, old.clone()).await, None);
+        admit(*address, old.clone()).await.expect("the certificate that was served before");
+    }
+
+    // Long after that the new one is served, and the old one alone is trusted in vain.
+    let args = mk_args();
+    let path = format!("{SECRETS}/{}", args.certificate_secret);
+    let mut secret = api.get(&path).unwrap();
+    secret["metadata"]["annotations"]["sluice.flux-framework.org/staged-at"] =
+        json!("2026-01-01T00:00:00Z");
+    api.put(&path, secret);
+    for (address, _) in &addresses {
+        until("the new certificate", || async {
+            admit(*address, old.clone()).await.is_none().then_some(())
+        })
+        .await;
+        admit(*address, api.bundle()).await.expect("a review over TLS");
     }
 
     stop.cancel();

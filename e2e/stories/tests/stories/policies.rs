@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -16,7 +17,8 @@ use sluice_vendors::Ahead;
 
 crate::stories![
     only_the_producer_writes_its_gang,
-    the_keeper_is_narrowed;
+    the_keeper_is_narrowed,
+    a_stamp_stays_as_it_is;
     alone:
     a_pod_that_lost_what_makes_its_role_is_refused,
 ];
@@ -148,6 +150,43 @@ async fn the_keeper_is_narrowed(world: &World) -> Result<()> {
     let release = gate::release_patch(&uid, names::GATE, &["arn:story".to_owned()]);
     let pod = keeper.patch(&name, &PatchParams::default(), &Patch::Strategic(release)).await?;
     ensure!(!gated(&pod), "the release patch left the gate");
+    stage.strike().await
+}
+
+/// A patch of an annotation of the pod template.
+fn note(key: &str, value: &Value) -> Value {
+    json!({"spec": {"template": {"metadata": {"annotations": {key: value}}}}})
+}
+
+/// The template of a suspended Job can be changed without the webhook seeing it.
+async fn a_stamp_stays_as_it_is(world: &World) -> Result<()> {
+    let stage = world.stage("stamp").await?;
+    stage.submit(&stage.shell("j", 2, "true").set("/spec/suspend", json!(true))).await?;
+    let plain = stage
+        .shell("plain", 1, "true")
+        .set("/spec/suspend", json!(true))
+        .set("/spec/template/spec/containers/0/resources", json!({}));
+    stage.submit(&plain).await?;
+    let jobs = stage.api::<Job>();
+    let refused = [
+        ("another stamp", "j", note(names::STAMP, &json!("{\"gate\":\"example.com/other\"}"))),
+        ("no stamp", "j", note(names::STAMP, &Value::Null)),
+        ("a stamp by hand", "plain", note(names::STAMP, &json!("{}"))),
+        ("no label", "j", json!({"metadata": {"labels": {names::JOB_LABEL: null}}})),
+    ];
+    for (what, job, patch) in refused {
+        match jobs.patch(job, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(_) => bail!("{what} was accepted"),
+            Err(error) => {
+                let text = error.to_string();
+                ensure!(text.contains("sluice-jobs"), "{what}: {text}");
+            }
+        }
+    }
+    // What queueing systems write there is nobody's business.
+    let mut patch = note("example.com/queue", &json!("admitted"));
+    patch["spec"]["suspend"] = json!(false);
+    jobs.patch("j", &PatchParams::default(), &Patch::Merge(patch)).await?;
     stage.strike().await
 }
 

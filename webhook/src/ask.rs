@@ -187,7 +187,9 @@ mod tests {
     fn every_bad_word_is_named_with_what_is_allowed() {
         let rows = [
             (names::COORDINATION, "together", "shared, independent"),
-            (names::RELEASE, "soon", "front, running, completed"),
+            (names::RELEASE, "soon", "front, running, completed, position<=K"),
+            (names::RELEASE, "position<=0", "position<=K (K: a whole number from 1"),
+            (names::RELEASE, "position<5", "position<=K (K: a whole number from 1"),
             (names::FOLLOW, "all", "device, qpu, any"),
             (names::DISCOVERY, "guess", "auto, tap, announce"),
             (names::OBSERVE, "yes", "true, false"),

@@ -121,9 +121,14 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
     if mode == Mode::Shared && one_at_a_time {
         warnings.push(Warning::OneAtATime);
     }
-    if consumers > MOST_POLLING && stamp.policy == ReleasePolicy::Front {
+    // Whoever starts before the result polls for it.
+    let early = matches!(stamp.policy, ReleasePolicy::Front | ReleasePolicy::Position(_));
+    if consumers > MOST_POLLING && early {
         stamp.policy = ReleasePolicy::Completed;
         warnings.push(Warning::ManyConsumers(consumers));
+    }
+    if stamp.policy == ReleasePolicy::Manual && ask.tasks.is_some() {
+        warnings.push(Warning::TasksWithManual);
     }
     if let Some(deadline) = spec.active_deadline_seconds.filter(|d| *d < PLAUSIBLE_WAIT) {
         warnings.push(Warning::Deadline(deadline));

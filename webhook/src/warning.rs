@@ -18,6 +18,8 @@ pub enum Warning {
     Indexed,
     /// Many consumers would poll for one result.
     ManyConsumers(u32),
+    /// Under the policy `manual` no task has to be ready.
+    TasksWithManual,
     /// The deadline counts while the Job waits at the vendor.
     Deadline(i64),
     /// The Job ends when some indexes have succeeded.
@@ -60,6 +62,11 @@ impl fmt::Display for Warning {
                 f,
                 "{n} consumers that poll for one result exceed the vendor's quota: release is set \
                  to \"completed\""
+            ),
+            Self::TasksWithManual => write!(
+                f,
+                "{} has no effect with release \"manual\": the program alone says when the gates open",
+                names::TASKS
             ),
             Self::Deadline(seconds) => write!(
                 f,

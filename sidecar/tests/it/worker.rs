@@ -30,9 +30,13 @@ pub(crate) const GARNET: &str = "arn:aws:braket:eu-north-1::device/qpu/iqm/Garne
 
 /// The program's client: its own keys, the endpoint from its environment.
 pub(crate) fn program(url: &str) -> Client {
+    program_in("eu-north-1", url)
+}
+
+fn program_in(region: &'static str, url: &str) -> Client {
     let config = aws_sdk_braket::Config::builder()
         .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("eu-north-1"))
+        .region(Region::new(region))
         .credentials_provider(Credentials::new("AKIDEXAMPLE", "secret", None, None, "program"))
         .endpoint_url(url)
         .build();
@@ -41,12 +45,17 @@ pub(crate) fn program(url: &str) -> Client {
 
 /// Submits a program and returns the ARN.
 pub(crate) async fn submit(url: &str, device: &str) -> String {
+    submit_in("eu-north-1", url, device).await
+}
+
+/// The same in another region.
+pub(crate) async fn submit_in(region: &'static str, url: &str, device: &str) -> String {
     let action = json!({
         "braketSchemaHeader": {"name": "braket.ir.openqasm.program", "version": "1"},
         "source": "OPENQASM 3.0; qubit[1] q; bit[1] b; h q[0]; b[0] = measure q[0];",
         "inputs": {},
     });
-    let answer = program(url)
+    let answer = program_in(region, url)
         .create_quantum_task()
         .device_arn(device)
         .shots(10)
@@ -60,10 +69,10 @@ pub(crate) async fn submit(url: &str, device: &str) -> String {
 }
 
 /// Polls like an SDK that waits for the result, until dropped.
-struct Polling(JoinHandle<()>);
+pub(crate) struct Polling(JoinHandle<()>);
 
 impl Polling {
-    fn start(url: String, id: String) -> Self {
+    pub(crate) fn start(url: String, id: String) -> Self {
         Self(tokio::spawn(async move {
             let client = program(&url);
             loop {
@@ -85,10 +94,10 @@ impl Drop for Polling {
     }
 }
 
-struct Sidecar {
-    control: SocketAddr,
+pub(crate) struct Sidecar {
+    pub(crate) control: SocketAddr,
     tap: SocketAddr,
-    shown: watch::Receiver<Arc<State>>,
+    pub(crate) shown: watch::Receiver<Arc<State>>,
     stop: CancellationToken,
     ended: JoinHandle<anyhow::Result<()>>,
 }
@@ -107,12 +116,28 @@ impl Sidecar {
         secret: &str,
     ) -> Self {
         let stamp = Stamp { size: 8, policy, ..Stamp::default() };
-        let config = mk_config(role, &stamp, &vendor.braket_url());
+        Self::with_stamp(
+            vendor,
+            cluster,
+            role,
+            &stamp,
+            Credentials::new(id, secret, None, None, "sidecar"),
+        )
+    }
+
+    pub(crate) fn with_stamp(
+        vendor: &Running,
+        cluster: &Cluster,
+        role: Role,
+        stamp: &Stamp,
+        keys: Credentials,
+    ) -> Self {
+        let config = mk_config(role, stamp, &vendor.braket_url());
         let control = TcpListener::bind("127.0.0.1:0").unwrap();
         let tap = TcpListener::bind("127.0.0.1:0").unwrap();
         let addresses = (control.local_addr().unwrap(), tap.local_addr().unwrap());
         let sockets = Sockets { control, tap: Some(tap) };
-        let keys = Renewed::fixed(Credentials::new(id, secret, None, None, "sidecar"));
+        let keys = Renewed::fixed(keys);
         let client = Some(cluster.client());
         let worker = Worker::with_credentials(config, sockets, client, keys).unwrap();
         let (shown, stop) = (worker.shown(), CancellationToken::new());
@@ -120,7 +145,7 @@ impl Sidecar {
         Self { control: addresses.0, tap: addresses.1, shown, stop, ended }
     }
 
-    fn tap_url(&self) -> String {
+    pub(crate) fn tap_url(&self) -> String {
         format!("http://{}", self.tap)
     }
 
@@ -130,19 +155,19 @@ impl Sidecar {
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.stop.cancel();
         let ended = tokio::time::timeout(Duration::from_secs(2), self.ended).await;
         ended.unwrap().unwrap().unwrap();
     }
 }
 
-async fn emulator(ahead: u64) -> Running {
+pub(crate) async fn emulator(ahead: u64) -> Running {
     let config = Config::for_testing().by_hand(Ahead { normal: ahead, priority: 0 });
     Emulator::start(config).await.unwrap()
 }
 
-async fn await_position(cluster: &Cluster, position: &str) {
+pub(crate) async fn await_position(cluster: &Cluster, position: &str) {
     await_some(&format!("position {position} in the gang"), async || {
         let vendor = cluster.vendor()?;
         (vendor.tasks.first()?.position.as_deref() == Some(position)).then_some(())

@@ -2,11 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
-use sluice_shared::gang::{Order, OrderReason, Phase, QuantumGangStatus, Task};
+use sluice_shared::gang::{Folded, Order, OrderReason, Phase, QuantumGangStatus, Task};
 use sluice_shared::names;
 use sluice_shared::stamp::StampError;
 
 use super::fixtures::{mk_consumer, mk_job, mk_order, mk_place, mk_producer};
+use super::tidings::{About, Tiding};
 use super::*;
 use crate::facts::indexes::Indexes;
 use crate::facts::job::JobEnd;
@@ -109,6 +110,12 @@ impl Scene {
             }
         }
         serde_json::from_value(status).unwrap()
+    }
+
+    /// The Events of this look with that reason.
+    fn told(&self, reason: &str) -> Vec<Tiding> {
+        let tell = |step| if let Step::Tell(t) = step { Some(t) } else { None };
+        self.decide().steps.into_iter().filter_map(tell).filter(|t| t.reason == reason).collect()
     }
 
     fn reasons(&self) -> Vec<&'static str> {
@@ -397,6 +404,75 @@ fn events_tell_what_is_recorded_and_news() {
         .open(2);
     after.gang.status.vendor.as_mut().unwrap().tasks.push(late);
     assert!(after.reasons().contains(&names::EVENT_QUEUED_AFTER_RELEASE));
+}
+
+/// A task that is submitted in the second `at`, after the release of most scenes.
+fn mk_late(id: &str, state: &str, second: i64) -> Task {
+    Task { id: id.into(), submitted_at: Some(Time(at(second))), ..mk_task(state, Some("3")) }
+}
+
+#[test]
+fn a_loop_that_queues_again_is_told_of_once_a_gang() {
+    let mut scene = Scene::new()
+        .with_task(mk_task("COMPLETED", None))
+        .with_order(false, Some(at(57_701)))
+        .open(2);
+    let told = |scene: &Scene| scene.told(names::EVENT_QUEUED_AFTER_RELEASE);
+    assert!(told(&scene).is_empty());
+    for (round, state) in ["QUEUED", "RUNNING", "QUEUED"].into_iter().enumerate() {
+        let second = 57_750 + i64::try_from(round).unwrap();
+        let late = mk_late(&format!("late{round}"), state, second);
+        scene.gang.status.vendor.as_mut().unwrap().tasks.push(late);
+        assert_eq!(told(&scene).len(), 1, "round {round}");
+    }
+    let first = told(&scene);
+    scene.gang.status.vendor.as_mut().unwrap().tasks.remove(1);
+    let next = told(&scene);
+    assert_ne!(first[0].note, next[0].note, "another task");
+    assert_eq!(first[0].which, next[0].which, "and the same Event");
+    // A simulator beside the QPU, a task from before, and one at the front are no such news.
+    for change in [
+        |t: &mut Task| t.counts = false,
+        |t: &mut Task| t.submitted_at = Some(Time(at(57_000))),
+        |t: &mut Task| t.front = true,
+        |t: &mut Task| t.state = "RUNNING".into(),
+    ] {
+        let tasks = &mut scene.gang.status.vendor.as_mut().unwrap().tasks;
+        tasks.truncate(1);
+        tasks.push(mk_late("late", "QUEUED", 57_750));
+        change(&mut tasks[1]);
+        assert!(told(&scene).is_empty());
+    }
+}
+
+#[test]
+fn found_and_failed_tasks_are_told_at_the_job_and_at_the_producer() {
+    let mut scene = Scene::new();
+    let mut failed = mk_late("bad", "FAILED", 57_700);
+    failed.reason = Some("calibration".into());
+    scene.gang.status.vendor =
+        Some(VendorStatus { tasks: vec![failed], ..VendorStatus::default() });
+    let found = |scene: &Scene| scene.told(names::EVENT_TASK_FOUND).len();
+    let told = scene.told(names::EVENT_TASK_FAILED);
+    assert_eq!(told.iter().map(|t| t.about).collect::<Vec<_>>(), [About::Owner, About::Producer]);
+    assert!(told.iter().all(|t| t.note == "task bad is FAILED on iqm Garnet: calibration"));
+    assert_eq!(found(&scene), 2);
+
+    let mut order = mk_order(OrderReason::PolicyMet, "bad");
+    order.opened_at = Some(MicroTime(at(57_701)));
+    order.withdrawn = true;
+    scene.gang.status.order = Some(order);
+    let note = &scene.told(names::EVENT_TASK_FAILED)[0].note;
+    assert!(note.contains("calibration; the consumers were released for it"), "{note}");
+
+    let vendor = scene.gang.status.vendor.as_mut().unwrap();
+    vendor.tasks.extend((0..30).map(|n| mk_late(&format!("t-{n}"), "COMPLETED", 57_700)));
+    assert_eq!(found(&scene), 20, "ten tasks, each twice");
+    let vendor = scene.gang.status.vendor.as_mut().unwrap();
+    vendor.folded = Some(Folded { completed: 8, unsuccessful: 0 });
+    assert_eq!(found(&scene), 4);
+    scene.gang.spec.index = Some(3);
+    assert_eq!(found(&scene), 2, "the pod alone");
 }
 
 #[test]

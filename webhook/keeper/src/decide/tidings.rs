@@ -16,6 +16,10 @@ use super::stall::{self, Stall};
 /// How long after it happened something is still news.
 const NEWS: SignedDuration = SignedDuration::from_mins(10);
 
+/// Of so many tasks of a gang it is told that they were found: a loop of thousands would bury
+/// everything else, and all of them are listed in the gang.
+const MOST_FOUND: usize = 10;
+
 /// The object that an Event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum About {
@@ -51,8 +55,14 @@ pub(crate) fn tidings(picture: &Picture) -> Vec<Tiding> {
     if let Some((order, at)) = opened.filter(|(_, at)| is_news(Some(*at), picture.now)) {
         list.extend(gates_opened(picture, order, at));
     }
-    for task in picture.vendor().iter().flat_map(|v| &v.tasks) {
-        list.extend(about_task(picture, task, opened.map(|(_, at)| at)));
+    let opened = opened.map(|(_, at)| at);
+    if let Some(vendor) = picture.vendor() {
+        // What left the list was submitted before what is on it.
+        let left = vendor.folded.map_or(0, |f| f.completed.saturating_add(f.unsuccessful));
+        let room = MOST_FOUND.saturating_sub(usize::try_from(left).unwrap_or(usize::MAX));
+        list.extend(vendor.tasks.iter().take(room).flat_map(|t| found(picture, t)));
+        list.extend(vendor.tasks.iter().flat_map(|t| failed(picture, t, order)));
+        list.extend(queued_again(picture, &vendor.tasks, opened));
     }
     list.extend(stall::reason(picture).and_then(stalled));
     list
@@ -146,37 +156,80 @@ fn gates_opened(picture: &Picture, order: &KeeperOrder, at: Timestamp) -> Vec<Ti
         .collect()
 }
 
-fn about_task(picture: &Picture, task: &Task, opened: Option<Timestamp>) -> Vec<Tiding> {
-    let mut list = Vec::new();
-    let (id, device) = (short_id(&task.id), device_name(&task.device));
-    let tiding = |about, warning, reason, note| Tiding {
-        about,
+/// The same about a task for the Job and for the producer. Where each pod of a Job has a gang of
+/// its own, it is told at the pod alone: the Job would be buried.
+fn about_task(
+    picture: &Picture,
+    task: &Task,
+    warning: bool,
+    reason: &'static str,
+    note: &str,
+) -> Vec<Tiding> {
+    let whom: &[About] = match picture.gang.spec.index {
+        Some(_) => &[About::Producer],
+        None => &[About::Owner, About::Producer],
+    };
+    let tiding = |about: &About| Tiding {
+        about: *about,
         warning,
         reason,
         action: "Follow",
-        note,
+        note: note.to_owned(),
         which: task.id.clone(),
     };
-    let submitted = task.submitted_at.as_ref().map(|t| t.0);
-    if is_news(submitted.or(task.observed_at.as_ref().map(|t| t.0)), picture.now) {
-        let note = format!("found task {} on {device}", task.id);
-        list.push(tiding(About::Producer, false, names::EVENT_TASK_FOUND, note));
+    whom.iter().map(tiding).collect()
+}
+
+/// A task was found.
+fn found(picture: &Picture, task: &Task) -> Vec<Tiding> {
+    let since = task.submitted_at.as_ref().or(task.observed_at.as_ref());
+    if !is_news(since.map(|t| t.0), picture.now) {
+        return Vec::new();
     }
+    let note = format!("found task {} on {}", task.id, device_name(&task.device));
+    about_task(picture, task, false, names::EVENT_TASK_FOUND, &note)
+}
+
+/// A task ended without a result.
+fn failed(picture: &Picture, task: &Task, order: Option<&KeeperOrder>) -> Vec<Tiding> {
     let seen = task.observed_at.as_ref().map(|t| t.0);
-    if task.task_state().is_unsuccessful() && is_news(seen, picture.now) {
-        let why = task.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
-        let note = format!("task {id} is {} on {device}{why}", task.state);
-        list.push(tiding(About::Producer, true, names::EVENT_TASK_FAILED, note));
+    if !task.task_state().is_unsuccessful() || !is_news(seen, picture.now) {
+        return Vec::new();
     }
-    let after = submitted.zip(opened).is_some_and(|(submitted, opened)| submitted > opened);
-    if after && task.counts && task.task_state().is_waiting() && !task.front && !picture.alone() {
-        let note = format!(
-            "task {id} waits on {device} although the consumers are released already; they may \
-             idle until it runs"
-        );
-        list.push(tiding(About::Owner, true, names::EVENT_QUEUED_AFTER_RELEASE, note));
-    }
-    list
+    let why = task.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
+    let released = order.is_some_and(|o| o.task_id == task.id && o.opened_at.is_some());
+    let after = if released && !picture.alone() {
+        "; the consumers were released for it and find no result, pods created from now on wait \
+         for another task"
+    } else {
+        ""
+    };
+    let (id, device) = (short_id(&task.id), device_name(&task.device));
+    let note = format!("task {id} is {} on {device}{why}{after}", task.state);
+    about_task(picture, task, true, names::EVENT_TASK_FAILED, &note)
+}
+
+/// A task that was submitted after the release waits. Told once a gang: in a loop it is the same
+/// with every round.
+fn queued_again(picture: &Picture, tasks: &[Task], opened: Option<Timestamp>) -> Option<Tiding> {
+    let opened = opened.filter(|_| !picture.alone())?;
+    let task = tasks.iter().find(|t| {
+        let after = t.submitted_at.as_ref().is_some_and(|submitted| submitted.0 > opened);
+        after && t.counts && t.task_state().is_waiting() && !t.front
+    })?;
+    Some(Tiding {
+        about: About::Owner,
+        warning: true,
+        reason: names::EVENT_QUEUED_AFTER_RELEASE,
+        action: "Follow",
+        note: format!(
+            "task {} waits on {} although the consumers are released already; they may idle \
+             until it runs. Tasks that are submitted later may do the same: this is told once",
+            short_id(&task.id),
+            device_name(&task.device)
+        ),
+        which: String::new(),
+    })
 }
 
 fn stalled(stall: Stall) -> Option<Tiding> {

@@ -53,6 +53,8 @@ async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMu
 
 /// A server of reviews alone.
 struct Served {
+    /// A request has arrived: its headers were read.
+    arrived: Arc<tokio::sync::Notify>,
     address: SocketAddr,
     client: reqwest::Client,
     stop: CancellationToken,
@@ -74,9 +76,16 @@ async fn mk_served() -> Served {
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
-    let router = router(mk_admission(&Value::Null));
+    let arrived = Arc::new(tokio::sync::Notify::new());
+    let seen = Arc::clone(&arrived);
+    let router = router(mk_admission(&Value::Null)).layer(axum::middleware::map_request(
+        move |request: axum::extract::Request| {
+            seen.notify_one();
+            std::future::ready(request)
+        },
+    ));
     let done = tokio::spawn(serve_reviews(listener, config, router, stop.clone()));
-    Served { address, client: mk_client(&issued.ca_pem, address), stop, done }
+    Served { arrived, address, client: mk_client(&issued.ca_pem, address), stop, done }
 }
 
 impl Served {
@@ -159,14 +168,13 @@ async fn open_requests_are_drained() {
     });
     let (first, second) = body.split_at(body.len() / 2);
     sender.send(Ok(first.to_vec())).await.unwrap();
-    // The channel takes another piece only when the first one was sent.
-    sender.send(Ok(second[..1].to_vec())).await.unwrap();
+    served.arrived.notified().await;
     served.stop.cancel();
     until("the listener to close", || async {
         tokio::net::TcpStream::connect(served.address).await.is_err().then_some(())
     })
     .await;
-    sender.send(Ok(second[1..].to_vec())).await.unwrap();
+    sender.send(Ok(second.to_vec())).await.unwrap();
     drop(sender);
     assert_eq!(open.await.unwrap().unwrap().status(), 200);
     served.done.await.unwrap().unwrap();
@@ -355,7 +363,7 @@ async fn replicas_share_and_follow_one_certificate() {
     let old = api.bundle();
     api.0.lock().unwrap().retain(|path, _| !path.starts_with(SECRETS));
     until("a longer bundle", || async { (api.bundle() != old).then_some(()) }).await;
-    assert!(api.bundle().starts_with(&old));
+    assert!(api.bundle().contains(&old), "{}", api.bundle());
     for (address, _) in &addresses {
         admit(*address, old.clone()).await.expect("the certificate that was served before");
     }

@@ -54,8 +54,8 @@ pub enum Unusable {
         /// Rounds of the floor.
         floors: usize,
     },
-    /// The floor is nothing, so there is no ratio to it.
-    #[error("{0}: the floor is not above zero; the clock or the measurement is broken")]
+    /// A floor is nothing, so there is no ratio to it.
+    #[error("{0}: a floor is not above zero; the clock or the measurement is broken")]
     Floor(String),
 }
 
@@ -70,7 +70,8 @@ pub struct Row {
     pub unit: &'static str,
     /// The median of the floor's rounds, in the same unit.
     pub floor: f64,
-    /// `value / floor`.
+    /// The median of the rounds' own ratios. The two arms of a round see the same machine, which may
+    /// be another one a minute later; so this is not `value / floor` where the machine is noisy.
     pub ratio: f64,
     /// What it should reach.
     pub goal: Goal,
@@ -92,18 +93,19 @@ impl Row {
         goal: Goal,
     ) -> Result<Self, Unusable> {
         let (values, floors) = (&rounds.values, &rounds.floors);
-        let medians = (values.len() == floors.len()).then(|| median(values).zip(median(floors)));
-        let Some((value, floor)) = medians.flatten() else {
+        let ratios: Vec<f64> = values.iter().zip(floors).map(|(v, f)| v / f).collect();
+        let found = (median(values), median(floors), median(&ratios));
+        let (true, (Some(value), Some(floor), Some(ratio))) = (values.len() == floors.len(), found)
+        else {
             return Err(Unusable::Rounds {
                 name: name.to_owned(),
                 values: values.len(),
                 floors: floors.len(),
             });
         };
-        if floor <= 0.0 {
+        if floors.iter().any(|f| *f <= 0.0) {
             return Err(Unusable::Floor(name.to_owned()));
         }
-        let ratio = value / floor;
         let holds = match goal {
             Goal::ValueAbove(limit) => value > limit,
             Goal::RatioAtMost(limit) => ratio <= limit,
@@ -136,6 +138,18 @@ mod tests {
             let row = Row::of(name, "ms", &rounds, goal).unwrap();
             assert_eq!(row.holds, holds, "{row:?}");
         }
+    }
+
+    #[test]
+    fn a_machine_that_gets_slower_changes_no_ratio() {
+        let rounds = mk_rounds(&[12.0, 24.0, 240.0], &[10.0, 20.0, 200.0]);
+        let row = Row::of("r", "ms", &rounds, Goal::RatioAtMost(1.3)).unwrap();
+        assert!((row.ratio - 1.2).abs() < 1e-9, "{row:?}");
+        // The median of each arm alone would be a pair that never met: 24 to 10.
+        let rounds = mk_rounds(&[24.0, 12.0, 240.0], &[20.0, 10.0, 8.0]);
+        let row = Row::of("r", "ms", &rounds, Goal::RatioAtMost(1.3)).unwrap();
+        assert!((row.ratio - 1.2).abs() < 1e-9 && row.holds, "{row:?}");
+        assert!((row.value / row.floor - 2.4).abs() < 1e-9, "{row:?}");
     }
 
     #[test]

@@ -39,7 +39,12 @@ async fn jobs_that_are_refused(world: &World) -> Result<()> {
         (
             "policy",
             draft().annotated(names::RELEASE, "soon"),
-            vec!["soon", "front", "running", "completed"],
+            vec!["soon", "front", "running", "completed", "position<=K", "manual"],
+        ),
+        (
+            "place",
+            draft().annotated(names::RELEASE, "position<=0"),
+            vec!["position<=0", "whole number from 1"],
         ),
         ("size", draft().annotated(names::GROUP_SIZE, "many"), vec!["many", "group-size"]),
         ("other size", draft().annotated(names::GROUP_SIZE, "9"), vec!["9", "3"]),

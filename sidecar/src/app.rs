@@ -25,6 +25,7 @@ use crate::gang::observer::{Name, observe};
 use crate::gang::writer::write;
 use crate::gang::{api, connect};
 use crate::intake;
+use crate::ledger::Ledger;
 use crate::parent;
 use crate::ready;
 use crate::vendor::Vendor;
@@ -178,6 +179,9 @@ impl Worker {
         credentials: Renewed,
     ) -> Result<Self> {
         let events = mpsc::channel(SEEN);
+        let seen = mpsc::channel(SEEN);
+        let clock = Clock::wall();
+        let shown = watch::Sender::new(Arc::new(State::new(rules(&config), clock.now())));
         let tap = match sockets.tap {
             None => None,
             Some(socket) => {
@@ -188,18 +192,20 @@ impl Worker {
                     trust,
                     ..sluice_tap::Config::default()
                 };
-                let tap = Tap::new(tap_config, credentials.shared(), events.0.clone())?;
+                let mut tap = Tap::new(tap_config, credentials.shared(), events.0.clone())?;
+                if config.stamp.resume {
+                    let ledger = Ledger::new(seen.0.clone(), shown.subscribe(), clock.clone());
+                    tap = tap.with_intents(Arc::new(ledger));
+                }
                 Some((tap, listener(socket)?))
             }
         };
-        let clock = Clock::wall();
-        let shown = watch::Sender::new(Arc::new(State::new(rules(&config), clock.now())));
         Ok(Self {
             braket: Arc::new(Braket::new(credentials, config.endpoint.clone())),
             tap,
             control: listener(sockets.control)?,
             client,
-            seen: mpsc::channel(SEEN),
+            seen,
             events,
             shown,
             clock,

@@ -25,6 +25,7 @@
 
 mod answer;
 mod config;
+mod connections;
 mod events;
 mod forward;
 mod headers;
@@ -42,7 +43,7 @@ mod wire;
 
 pub use config::{Config, Endpoint, EndpointError, Limits, Target, Upstream};
 pub use events::TapEvent;
-pub use intents::{Forward, Intents};
+pub use intents::{Asked, Forward, Intents};
 pub use operation::{Operation, Repeat};
 pub use serve::{BuildError, Tap};
 pub use trust::Trust;

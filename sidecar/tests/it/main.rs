@@ -12,6 +12,7 @@ mod cluster;
 mod gang;
 mod parent;
 mod release;
+mod resume;
 mod watch;
 mod worker;
 

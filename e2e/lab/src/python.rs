@@ -1,4 +1,4 @@
-//! The Python environment of the programs of tests and demo, built from a committed lock file.
+//! Python environments of the programs of tests and demo, each built from a committed lock file.
 
 use std::{
     path::{Path, PathBuf},
@@ -70,34 +70,43 @@ impl PythonEnv {
     }
 }
 
-/// The environment, built first if it is missing (about a minute).
+/// The environment of the cluster's programs, built first if it is missing (about a minute).
 ///
 /// # Errors
 /// If Python is missing or too old, or packages cannot be installed.
 pub fn python_env() -> Result<PythonEnv> {
+    python_env_of("the cluster's programs", LOCK)
+}
+
+/// The environment of a lock file (the text of it, as `pip freeze` writes it), built first if it
+/// is missing. `whose` is shown while it is built. Equal texts share one environment.
+///
+/// # Errors
+/// If Python is missing or too old, or packages cannot be installed.
+pub fn python_env_of(whose: &str, lock: &str) -> Result<PythonEnv> {
     prerequisites::ensure(Need::Python)?;
     // The interpreter is part of the key: an environment does not outlive it.
     let base = run(Command::new("python3")
         .args(["-c", "import sys; print(sys.base_prefix); print(sys.version)"]))?;
-    let key = cache::key(&[("lock", LOCK.as_bytes()), ("python", base.as_bytes())]);
+    let key = cache::key(&[("lock", lock.as_bytes()), ("python", base.as_bytes())]);
     let base_prefix = PathBuf::from(base.lines().next().unwrap_or_default());
     let place = cache::root()?.join("python").join(&key);
     let venv = cache::entry("python", &key, |work| {
-        let step = Step::begin("building the Python environment", true);
-        install(work, &place)?;
+        let step = Step::begin(format!("building the Python environment of {whose}"), true);
+        install(work, &place, lock)?;
         step.done();
         Ok(())
     })?;
     Ok(PythonEnv { venv, base_prefix })
 }
 
-fn install(work: &Path, place: &Path) -> Result<()> {
+fn install(work: &Path, place: &Path, lock: &str) -> Result<()> {
     run(Command::new("python3").args(["-m", "venv"]).arg(work))?;
-    let lock = work.join("requirements.txt");
-    write(&lock, LOCK)?;
+    let file = work.join("requirements.txt");
+    write(&file, lock)?;
     run(Command::new(work.join("bin/python"))
         .args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "-r"])
-        .arg(&lock))?;
+        .arg(&file))?;
     relocate(work, place)
 }
 

@@ -12,6 +12,7 @@ answers, sys.stdout = sys.stdout, sys.stderr
 
 from braket.default_simulator import DensityMatrixSimulator, StateVectorSimulator  # noqa: E402
 from braket.ir.openqasm import Program  # noqa: E402
+from braket.tasks import GateModelQuantumTaskResult  # noqa: E402
 from pydantic.v1.json import pydantic_encoder  # noqa: E402
 
 SIMULATORS = {"dm1": DensityMatrixSimulator}
@@ -31,6 +32,9 @@ def compute(job):
     bits = [[int(bit) for bit in shot] for shot in result.measurements or []]
     # Without shots there are no measurements, and an empty list is not in the schema.
     result.measurements = bits or None
+    # With shots the simulator only repeats what was asked for; the vendor sends the values.
+    if bits and result.resultTypes:
+        result.resultTypes = GateModelQuantumTaskResult.from_object(result).result_types
     return result.json(encoder=plain)
 
 

@@ -148,6 +148,18 @@ impl Device {
         })
     }
 
+    /// What a program may ask to be computed of its shots.
+    fn result_types(&self, observables: &[&str]) -> Value {
+        let kind = |name: &str, observables: Value| {
+            json!({ "name": name, "observables": observables, "minShots": 1,
+                    "maxShots": self.shots.1 })
+        };
+        let mut kinds: Vec<_> =
+            ["Sample", "Expectation", "Variance"].map(|name| kind(name, json!(observables))).into();
+        kinds.push(kind("Probability", Value::Null));
+        Value::Array(kinds)
+    }
+
     /// The capabilities document, as far as the vendor's SDK needs it to parse.
     fn capabilities(&self, openqasm: bool) -> Value {
         let header = |name: &str, version: &str| json!({ "name": format!("braket.device_schema.{name}"), "version": version });
@@ -169,8 +181,7 @@ impl Device {
                         "braketSchemaHeader": header(simulator, "1"),
                         "qubitCount": self.qubits,
                     }),
-                    json!([{ "name": "Probability", "observables": null, "minShots": 1,
-                             "maxShots": self.shots.1 }]),
+                    self.result_types(&["x", "y", "z", "h", "i", "hermitian"]),
                 )
             }
             Kind::Qpu => {
@@ -188,7 +199,7 @@ impl Device {
                         "qubitCount": self.qubits,
                         "nativeGateSet": ["cz", "prx"],
                     }),
-                    json!([]),
+                    self.result_types(&["x", "y", "z", "h", "i"]),
                 )
             }
         };

@@ -13,8 +13,6 @@ use crate::task::TaskState;
 
 /// Most tasks that a gang lists; older final ones are folded into [`Folded`].
 pub const MAX_TASKS: usize = 100;
-/// Most intents that a gang lists.
-pub const MAX_INTENTS: usize = 100;
 
 /// What a gang is, written once by the keeper.
 #[derive(
@@ -172,7 +170,7 @@ pub enum Phase {
     Finished,
 }
 
-/// The producer: a pod by name and uid, and which run of its program is under way.
+/// A pod by name and uid.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodRef {
@@ -182,37 +180,6 @@ pub struct PodRef {
     /// Uid of the pod.
     #[schemars(length(max = 64))]
     pub uid: String,
-    /// How often the containers that ask for the qpu were started again in this pod.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub restarts: u32,
-    /// The producer before this one; absent for the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub previous: Option<PreviousPod>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
-/// A producer that another one has replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PreviousPod {
-    /// Uid of the pod.
-    #[schemars(length(max = 64))]
-    pub uid: String,
-    /// How it ended.
-    pub end: PodEnd,
-}
-
-/// How a producer ended that another one has replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum PodEnd {
-    /// Its program failed.
-    Failed,
-    /// It was evicted, preempted, deleted or lost with its node.
-    Disrupted,
 }
 
 /// The consumers of a gang by number.
@@ -236,12 +203,6 @@ pub struct VendorStatus {
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
     pub tasks: Vec<Task>,
-    /// Submissions that were about to be forwarded and whose task is not known yet, at most
-    /// [`MAX_INTENTS`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 100))]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["clientToken"]))]
-    pub intents: Vec<Intent>,
     /// Older final tasks that are not listed any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folded: Option<Folded>,
@@ -314,31 +275,6 @@ impl Task {
     pub fn task_state(&self) -> TaskState {
         TaskState::from(self.state.as_str())
     }
-}
-
-/// A submission that is about to be forwarded, written down first: whoever comes after a crash
-/// sends it again under the same token and gets the same task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Intent {
-    /// The client token under which it is sent.
-    #[schemars(length(max = 64))]
-    pub client_token: String,
-    /// The token of a later run that asks for the same and gets this one's task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
-    pub asked_as: Option<String>,
-    /// Digest of the submission, hex.
-    #[schemars(length(max = 64))]
-    pub digest: String,
-    /// Region where it goes.
-    #[schemars(length(max = 64))]
-    pub region: String,
-    /// Which run of the program asked last: pod uid and restart count.
-    #[schemars(length(max = 96))]
-    pub incarnation: String,
-    /// When that was.
-    pub at: MicroTime,
 }
 
 /// Counts of tasks that are not listed any more.
@@ -426,9 +362,6 @@ mod tests {
         assert_eq!(tasks["x-kubernetes-list-type"], "map");
         assert_eq!(tasks["x-kubernetes-list-map-keys"][0], "id");
         assert_eq!(tasks["maxItems"], MAX_TASKS);
-        let intents = &status["vendor"]["properties"]["intents"];
-        assert_eq!(intents["x-kubernetes-list-map-keys"][0], "clientToken");
-        assert_eq!(intents["maxItems"], MAX_INTENTS);
         assert_eq!(status["conditions"]["x-kubernetes-list-map-keys"][0], "type");
     }
 

@@ -108,23 +108,11 @@ pub struct Stamp {
     /// How the task is found.
     #[serde(default)]
     pub discovery: Discovery,
-    /// Whether a later run of the program gets the tasks of an earlier one.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    pub resume: bool,
     /// The chosen backend, if one was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// The gate on consumers.
     pub gate: String,
-}
-
-const fn yes() -> bool {
-    true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-const fn is_yes(value: &bool) -> bool {
-    *value
 }
 
 impl Default for Stamp {
@@ -137,7 +125,6 @@ impl Default for Stamp {
             tasks: 1,
             follow: Follow::Any,
             discovery: Discovery::Auto,
-            resume: true,
             backend: None,
             gate: crate::names::GATE.to_owned(),
         }

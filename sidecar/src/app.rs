@@ -25,7 +25,6 @@ use crate::gang::observer::{Name, observe};
 use crate::gang::writer::write;
 use crate::gang::{api, connect};
 use crate::intake;
-use crate::ledger::Ledger;
 use crate::parent;
 use crate::ready;
 use crate::vendor::Vendor;
@@ -179,9 +178,6 @@ impl Worker {
         credentials: Renewed,
     ) -> Result<Self> {
         let events = mpsc::channel(SEEN);
-        let seen = mpsc::channel(SEEN);
-        let clock = Clock::wall();
-        let shown = watch::Sender::new(Arc::new(State::new(rules(&config), clock.now())));
         let tap = match sockets.tap {
             None => None,
             Some(socket) => {
@@ -192,20 +188,18 @@ impl Worker {
                     trust,
                     ..sluice_tap::Config::default()
                 };
-                let mut tap = Tap::new(tap_config, credentials.shared(), events.0.clone())?;
-                if config.stamp.resume {
-                    let ledger = Ledger::new(seen.0.clone(), shown.subscribe(), clock.clone());
-                    tap = tap.with_intents(Arc::new(ledger));
-                }
+                let tap = Tap::new(tap_config, credentials.shared(), events.0.clone())?;
                 Some((tap, listener(socket)?))
             }
         };
+        let clock = Clock::wall();
+        let shown = watch::Sender::new(Arc::new(State::new(rules(&config), clock.now())));
         Ok(Self {
             braket: Arc::new(Braket::new(credentials, config.endpoint.clone())),
             tap,
             control: listener(sockets.control)?,
             client,
-            seen,
+            seen: mpsc::channel(SEEN),
             events,
             shown,
             clock,

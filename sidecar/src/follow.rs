@@ -5,7 +5,6 @@ pub mod decide;
 pub mod manual;
 pub mod plan;
 pub mod report;
-pub mod resume;
 pub mod state;
 pub mod timing;
 pub mod watch;

@@ -74,12 +74,10 @@ fn of(event: TapEvent) -> Option<Seen> {
             digest: Some(submission.digest),
             client_token: submission.client_token,
         },
-        TapEvent::SubmissionRefused { submission, status, error_type, message, .. } => {
+        TapEvent::SubmissionRefused { status, error_type, message, .. } => {
             let kind = error_type.unwrap_or_else(|| status.to_string());
             let message = message.map_or(kind.clone(), |message| format!("{kind}: {message}"));
-            // After an error of the vendor's own the task may exist all the same.
-            let void = submission.client_token.filter(|_| status.is_client_error());
-            Seen::SubmissionRefused { message, void }
+            Seen::SubmissionRefused { message }
         }
         TapEvent::Polled { facts, at, .. } => Seen::Polled(reading(facts), at),
         TapEvent::Refused { message, .. } => {
@@ -146,9 +144,7 @@ mod tests {
             message: Some("the spending limit is reached".into()),
             at: Timestamp::UNIX_EPOCH,
         };
-        let Some(Seen::SubmissionRefused { message, .. }) = of(event) else {
-            panic!("it is refused")
-        };
+        let Some(Seen::SubmissionRefused { message }) = of(event) else { panic!("it is refused") };
         assert_eq!(message, "ServiceQuotaExceededException: the spending limit is reached");
     }
 }

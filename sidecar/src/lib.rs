@@ -23,7 +23,6 @@ pub mod control;
 pub mod follow;
 pub mod gang;
 mod intake;
-pub mod ledger;
 pub mod parent;
 pub mod ready;
 pub mod vendor;

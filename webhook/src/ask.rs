@@ -55,8 +55,6 @@ pub struct Ask {
     pub follow: Option<Follow>,
     /// How the task is found.
     pub discovery: Discovery,
-    /// Whether a later run of the program gets no tasks of an earlier one.
-    pub no_resume: bool,
     /// The backend.
     pub backend: Option<String>,
     /// How many pods there should be.
@@ -84,7 +82,6 @@ impl Ask {
             tasks: number(annotations, names::TASKS, 1, MAX_TASKS)?,
             follow: word(annotations, names::FOLLOW)?,
             discovery: word(annotations, names::DISCOVERY)?.unwrap_or_default(),
-            no_resume: annotations.get(names::RESUME).is_some_and(|v| v == "off"),
             backend: annotations.get(names::BACKEND).filter(|b| !b.is_empty()).cloned(),
             group_size: number(annotations, names::GROUP_SIZE, 1, 100_000)?,
         };
@@ -96,7 +93,7 @@ impl Ask {
                     && !WRITTEN.contains(&k.as_str())
             })
             .map(|k| Warning::UnknownAnnotation(k.clone()));
-        let later = [names::CANCEL_ON_DELETE]
+        let later = [names::CANCEL_ON_DELETE, names::RESUME]
             .into_iter()
             .filter(|k| annotations.contains_key(*k))
             .map(Warning::NotYet);

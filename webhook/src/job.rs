@@ -104,7 +104,6 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
         tasks: ask.tasks.unwrap_or(1),
         follow: ask.follow(),
         discovery: ask.discovery,
-        resume: !ask.no_resume,
         backend: ask.backend.clone(),
         gate: config.gate.clone(),
         ..Stamp::default()

@@ -130,7 +130,6 @@ fn bare(
         tasks: ask.tasks.unwrap_or(1),
         follow: ask.follow(),
         discovery: ask.discovery,
-        resume: !ask.no_resume,
         backend: ask.backend,
         gate: config.gate.clone(),
         ..Stamp::default()

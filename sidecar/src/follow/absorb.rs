@@ -8,7 +8,6 @@ use sluice_shared::role::Role;
 use sluice_shared::task::{TaskState, device_name};
 
 use super::report;
-use super::resume::incarnation;
 use super::state::{Device, Followed, GangSeen, Seen, State, Step, say};
 use super::timing::{FIRST_READ, Now, after, back_off, elapsed, read_interval, seen_from};
 use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
@@ -20,17 +19,10 @@ const UNREADABLE_AGAIN: Duration = Duration::from_mins(5);
 pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<Step>) {
     match seen {
         Seen::Time => {}
-        Seen::Asked(ask) => state.ledger.ask(ask),
         Seen::Submitted { id, device, digest, client_token } => {
             state.refused = None;
             state.tap_problem = None;
-            let intent = state.ledger.settle(client_token.as_deref());
-            let asked_at = intent.as_ref().map(|intent| intent.at.0);
-            // The run that asked, even if another one has begun since.
-            let incarnation = intent.map_or_else(
-                || incarnation(&state.rules.incarnation, state.ledger.producer.as_ref()),
-                |intent| intent.incarnation,
-            );
+            let incarnation = state.rules.incarnation.clone();
             if state.open && state.rules.role == Role::Producer && state.task(&id).is_none() {
                 let name = report::name(&id);
                 say(
@@ -45,10 +37,8 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
             task.digest = task.digest.take().or(digest);
             task.client_token = task.client_token.take().or(client_token);
             task.incarnation.get_or_insert(incarnation);
-            task.asked_by_run_at = task.asked_by_run_at.or(asked_at);
         }
-        Seen::SubmissionRefused { message, void } => {
-            state.ledger.settle(void.as_deref());
+        Seen::SubmissionRefused { message } => {
             say(steps, true, format!("a submission was refused: {message}"));
             state.refused = Some(message);
         }
@@ -198,8 +188,7 @@ fn gang_seen(state: &mut State, gang: Option<GangSeen>, now: Now, steps: &mut Ve
     };
     let first = state.gang.as_deref() != Some(gang.uid.as_str());
     let open = gang.is_open();
-    let GangSeen { uid, vendor, consumers, by, producer, .. } = gang;
-    state.ledger.read(producer.as_ref(), vendor.as_ref());
+    let GangSeen { uid, vendor, consumers, by, .. } = gang;
     let held = vendor.as_ref().and_then(|v| v.order.as_ref()).map(|o| o.task_id.clone());
     if first {
         state.gang = Some(uid);

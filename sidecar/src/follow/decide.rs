@@ -17,7 +17,6 @@ use sluice_shared::task::TaskState;
 use super::absorb::absorb;
 use super::plan::plan;
 use super::report;
-use super::resume;
 use super::state::{Device, Followed, PATIENCE, SILENT, Seen, State, Step, say};
 use super::timing::{DEVICE_FRESH, Now, elapsed};
 use crate::vendor::front::{DeviceSeen, Front};
@@ -30,7 +29,6 @@ const MOST_GONE: usize = 10_000;
 pub fn decide(mut state: State, seen: Seen, now: Now) -> (State, Vec<Step>) {
     let mut steps = Vec::new();
     absorb(&mut state, seen, now, &mut steps);
-    resume::answer(&mut state, now, &mut steps);
     judge(&mut state, now, &mut steps);
     fold(&mut state);
     plan(&mut state, now, &mut steps);

@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use sluice_shared::task::{Position, TaskState};
 use std::time::Duration;
 
-use super::resume;
 use super::state::{Device, PATIENCE, SILENT, State, Step};
 use super::timing::{Now, after, device_interval, elapsed, seen_from};
 
@@ -28,8 +27,7 @@ pub fn next_due(state: &State) -> Option<Timestamp> {
         (state.gang.is_none() && !state.told.no_gang).then(|| after(state.started_at, PATIENCE)),
         order.map(|order| after(order.at.0, PATIENCE)),
     ];
-    let submissions = resume::due(state);
-    tasks.chain(devices).chain(submissions).chain(reminders.into_iter().flatten()).min()
+    tasks.chain(devices).chain(reminders.into_iter().flatten()).min()
 }
 
 /// Asks for what is due.

@@ -21,7 +21,6 @@ const UNKNOWN_FOR: Duration = Duration::from_mins(5);
 pub fn vendor_status(state: &State, at: Timestamp) -> VendorStatus {
     VendorStatus {
         tasks: state.tasks.iter().take(MAX_TASKS).map(task).collect(),
-        intents: state.ledger.intents.clone(),
         folded: Some(state.folded).filter(|f| *f != Folded::default()),
         order: state.order.clone(),
         problem: problem(state, at).map(|text| cut(&text, 1024)),

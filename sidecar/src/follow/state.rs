@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sluice_shared::gang::{Consumers, Folded, Order, OrderReason, Phase, PodRef, VendorStatus};
+use sluice_shared::gang::{Consumers, Folded, Order, OrderReason, Phase, VendorStatus};
 use sluice_shared::policy::{Follow, ReleasePolicy, TaskSeen};
 use sluice_shared::role::Role;
 use sluice_shared::task::{Position, TaskState};
 
-use super::resume::{Ask, Ledger};
 use crate::vendor::front::Front;
 use crate::vendor::{DeviceReading, Failure, Reading};
 
@@ -51,8 +50,6 @@ impl Rules {
 pub enum Seen {
     /// Time passed.
     Time,
-    /// The program is about to submit and waits for the answer.
-    Asked(Ask),
     /// A submission went through the tap and the vendor took it.
     Submitted {
         /// The vendor's id.
@@ -68,8 +65,6 @@ pub enum Seen {
     SubmissionRefused {
         /// By whom and why.
         message: String,
-        /// Its token, where it is certain that no task came of it.
-        void: Option<String>,
     },
     /// The program asked for a task, and this was the vendor's answer at that time.
     Polled(Reading, Timestamp),
@@ -106,8 +101,6 @@ pub struct GangSeen {
     pub consumers: Option<Consumers>,
     /// Who gave the order that the keeper executes.
     pub by: Option<OrderReason>,
-    /// The pod whose sidecar may write.
-    pub producer: Option<PodRef>,
 }
 
 impl GangSeen {
@@ -182,8 +175,6 @@ pub struct Followed {
     pub client_token: Option<String>,
     /// Which run of the program submitted it.
     pub incarnation: Option<String>,
-    /// When that run asked for it, by our own clock; unknown to a later worker.
-    pub asked_by_run_at: Option<Timestamp>,
     /// What was last said of it.
     pub said: String,
 }
@@ -214,7 +205,6 @@ impl Followed {
             digest: None,
             client_token: None,
             incarnation: None,
-            asked_by_run_at: None,
             said: String::new(),
         }
     }
@@ -294,10 +284,6 @@ pub struct State {
     pub open: bool,
     /// What was last handed to the writer.
     pub written: VendorStatus,
-    /// Submissions that were, or are about to be, forwarded, and the answers to them.
-    pub ledger: Ledger,
-    /// When those were last judged.
-    pub ledger_at: Timestamp,
     /// The tap's problem.
     pub tap_problem: Option<String>,
     /// The last refused submission.
@@ -347,8 +333,6 @@ impl State {
             consumers: None,
             open: false,
             written: VendorStatus::default(),
-            ledger: Ledger::default(),
-            ledger_at: at,
             tap_problem: None,
             refused: None,
             asked_for: None,

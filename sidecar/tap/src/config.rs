@@ -53,8 +53,6 @@ pub struct Limits {
     pub credentials_time: Duration,
     /// Time for the record of an intent before the submission goes on without it.
     pub intent_time: Duration,
-    /// Time for the submission itself, however long its intent has taken.
-    pub send_time: Duration,
     /// Time for running requests after the stop.
     pub drain: Duration,
     /// Connections at one time; more wait to be accepted.
@@ -72,8 +70,7 @@ impl Default for Limits {
             connect_time: Duration::from_secs(5),
             answer_time: Duration::from_secs(20),
             credentials_time: Duration::from_secs(10),
-            intent_time: Duration::from_secs(50),
-            send_time: Duration::from_secs(8),
+            intent_time: Duration::from_secs(20),
             drain: Duration::from_millis(500),
             connections: 512,
         }

@@ -22,9 +22,8 @@ use self::arrival::Accepted;
 use self::exchange::Outcome;
 use crate::answer;
 use crate::config::Config;
-use crate::connections::Connections;
 use crate::events::{Outbox, TapEvent};
-use crate::intents::{Asked as Intended, Forward, Intents};
+use crate::intents::{Forward, Intents};
 use crate::keys::Keys;
 use crate::operation::Operation;
 use crate::polls::{Asked, Key as PollKey, Polls};
@@ -42,7 +41,6 @@ pub(crate) struct Forwarder {
     client: reqwest::Client,
     keys: Keys,
     intents: Option<Arc<dyn Intents>>,
-    pub(crate) connections: Connections,
     polls: Polls,
     away: Away,
     budget: Arc<Semaphore>,
@@ -63,7 +61,6 @@ impl Forwarder {
             client: upstream::client(&config)?,
             keys: Keys::new(credentials, config.limits.credentials_time),
             intents: None,
-            connections: Connections::default(),
             polls: Polls::default(),
             away: Away::default(),
             budget: Arc::new(Semaphore::new(config.limits.bodies)),
@@ -163,71 +160,44 @@ impl Forwarder {
         Ok(response)
     }
 
-    async fn submit(self: Arc<Self>, mut accepted: Accepted) -> Result<Response<Body>, HungUp> {
+    async fn submit(self: Arc<Self>, accepted: Accepted) -> Result<Response<Body>, HungUp> {
         let region = accepted.claim.region.clone();
         // What is no submission is for the vendor to judge.
         let Some(submission) = Submission::of(&accepted.body) else {
             return self.pass(&accepted).await;
         };
-        let own_body = accepted.body.clone();
-        match self.intend(&submission, &region).await {
-            Forward::Send => {}
-            Forward::SendWith(token) => {
-                if let Some(body) = wire::with_token(&own_body, &token) {
-                    accepted.body = body.into();
-                    accepted.token = true;
-                }
-            }
-            Forward::Known(task_id) => {
-                let response = answer::known_task(&task_id);
-                let (known, at) = (true, Timestamp::now());
-                self.outbox.put(TapEvent::Submitted { submission, region, task_id, known, at });
-                return Ok(response);
-            }
-        }
-        if self.intents.is_some() {
-            // The intent may have taken nearly all of the time.
-            let least = Instant::now() + self.config.limits.send_time;
-            accepted.deadline = accepted.deadline.max(least);
+        if let Some(task_id) = self.known(&submission, &region).await {
+            let response = answer::known_task(&task_id);
+            let at = Timestamp::now();
+            self.outbox.put(TapEvent::Submitted { submission, region, task_id, known: true, at });
+            return Ok(response);
         }
         self.outbox.put(TapEvent::Submitting {
             submission: submission.clone(),
             region: region.clone(),
             at: Timestamp::now(),
         });
-        let mut outcome = self.exchange(&accepted).await;
-        if accepted.body != own_body && is_token_refused(&outcome) {
-            tracing::warn!(
-                digest = submission.digest,
-                "an earlier run sent the same request in other bytes, so the vendor refuses its \
-                 clientToken; the submission goes on under its own, and the earlier task, if there \
-                 is one, is paid for as well: look for it in the vendor's list of tasks"
-            );
-            accepted.body = own_body;
-            outcome = self.exchange(&accepted).await;
-        }
+        let outcome = self.exchange(&accepted).await;
         self.outbox.put(told(&outcome, submission, region));
         self.respond(&accepted, outcome)
     }
 
-    async fn intend(&self, submission: &Submission, region: &str) -> Forward {
-        let Some(intents) = &self.intents else { return Forward::Send };
+    async fn known(&self, submission: &Submission, region: &str) -> Option<String> {
+        let intents = self.intents.as_ref()?;
         let limit = self.config.limits.intent_time;
-        let asked = Intended {
-            submission: submission.clone(),
-            region: region.to_owned(),
-            connected_since: self.connections.oldest(),
-        };
-        if let Ok(forward) = timeout(limit, intents.before(&asked)).await {
-            return forward;
+        match timeout(limit, intents.before(submission, region)).await {
+            Ok(Forward::Send) => None,
+            Ok(Forward::Known(task_id)) => Some(task_id),
+            Err(_) => {
+                tracing::warn!(
+                    seconds = limit.as_secs_f32(),
+                    digest = submission.digest,
+                    "the intent to submit could not be recorded in time; the submission goes on, \
+                     a restart of the program now may pay for it twice"
+                );
+                None
+            }
         }
-        tracing::warn!(
-            seconds = limit.as_secs_f32(),
-            digest = asked.submission.digest,
-            "the intent to submit could not be recorded in time; the submission goes on, a restart \
-             of the program now may pay for it twice"
-        );
-        Forward::Send
     }
 
     fn respond(&self, accepted: &Accepted, outcome: Outcome) -> Result<Response<Body>, HungUp> {
@@ -256,13 +226,6 @@ impl Forwarder {
             }
         }
     }
-}
-
-/// Whether the vendor refuses the `clientToken`: it was used with another request.
-fn is_token_refused(outcome: &Outcome) -> bool {
-    let Outcome::Whole(whole) = outcome else { return false };
-    whole.status.is_client_error()
-        && wire::message_of(&whole.body).is_some_and(|text| text.contains("clientToken"))
 }
 
 /// The event that tells what came of a submission.

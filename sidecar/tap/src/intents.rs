@@ -1,7 +1,6 @@
 //! The seam before a submission is forwarded.
 
 use futures::future::BoxFuture;
-use jiff::Timestamp;
 
 use crate::wire::Submission;
 
@@ -10,18 +9,7 @@ use crate::wire::Submission;
 pub trait Intents: Send + Sync {
     /// Records the intent. The tap waits for it, but not without end: after
     /// [`intent_time`](crate::Limits::intent_time) the submission goes on.
-    fn before<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Forward>;
-}
-
-/// A submission that is about to be forwarded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    /// What is asked for.
-    pub submission: Submission,
-    /// Region it goes to.
-    pub region: String,
-    /// Since when the oldest connection is open that is still open: whatever ran then runs still.
-    pub connected_since: Option<Timestamp>,
+    fn before<'a>(&'a self, submission: &'a Submission, region: &'a str) -> BoxFuture<'a, Forward>;
 }
 
 /// What happens with a submission.
@@ -29,9 +17,6 @@ pub struct Asked {
 pub enum Forward {
     /// It goes to the vendor.
     Send,
-    /// It goes to the vendor under this `clientToken`: an earlier run has sent the same under it,
-    /// or was about to.
-    SendWith(String),
     /// It asks for a task that exists: the program gets this ARN and nothing is sent.
     Known(String),
 }

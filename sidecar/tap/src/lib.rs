@@ -25,7 +25,6 @@
 
 mod answer;
 mod config;
-mod connections;
 mod events;
 mod forward;
 mod headers;
@@ -43,7 +42,7 @@ mod wire;
 
 pub use config::{Config, Endpoint, EndpointError, Limits, Target, Upstream};
 pub use events::TapEvent;
-pub use intents::{Asked, Forward, Intents};
+pub use intents::{Forward, Intents};
 pub use operation::{Operation, Repeat};
 pub use serve::{BuildError, Tap};
 pub use trust::Trust;

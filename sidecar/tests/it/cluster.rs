@@ -105,14 +105,8 @@ impl Cluster {
                 "kind": KIND,
                 "metadata": {"name": GANG, "namespace": "ns", "uid": uid},
                 "spec": {},
-                "status": {"producer": {"pod": "maxcut-0-abcde", "uid": "pod-uid-1"}},
             }));
         });
-    }
-
-    /// Names another producer, or another run of it, as the keeper does.
-    pub(crate) fn set_producer(&self, producer: Value) {
-        self.change(|inner| inner.gang.as_mut().unwrap()["status"]["producer"] = producer);
     }
 
     /// Opens the gates from now on when an order is written.
@@ -129,11 +123,6 @@ impl Cluster {
     ) {
         let faults = std::iter::repeat_n((kind, code, message), times);
         self.inner.lock().unwrap().faults.extend(faults);
-    }
-
-    /// Refuses nothing any more.
-    pub(crate) fn heal(&self) {
-        self.inner.lock().unwrap().faults.clear();
     }
 
     pub(crate) fn vendor(&self) -> Option<VendorStatus> {

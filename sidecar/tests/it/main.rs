@@ -12,7 +12,6 @@ mod cluster;
 mod gang;
 mod parent;
 mod release;
-mod resume;
 mod watch;
 mod worker;
 

@@ -21,7 +21,7 @@ use crate::{await_some, mk_pod};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sluice-sidecar");
 
-pub(crate) fn command() -> Command {
+fn command() -> Command {
     let pod = mk_pod(Role::Producer, &Stamp { size: 8, ..Stamp::default() }, "http://127.0.0.1:9");
     let mut command = Command::new(BINARY);
     command
@@ -43,7 +43,7 @@ pub(crate) fn command() -> Command {
     command
 }
 
-pub(crate) struct Running {
+struct Running {
     parent: Child,
     control: SocketAddr,
     tap: SocketAddr,
@@ -55,22 +55,7 @@ impl Running {
         Self::of(command()).await
     }
 
-    pub(crate) fn tap_url(&self) -> String {
-        format!("http://{}", self.tap)
-    }
-
-    /// A connection of a program that lives on.
-    pub(crate) fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.tap).unwrap()
-    }
-
-    /// Ends it without a word, as a lost node does.
-    pub(crate) async fn kill(&mut self) {
-        kill_process(self.pid(), Signal::KILL).unwrap();
-        self.parent.wait().await.unwrap();
-    }
-
-    pub(crate) async fn of(mut command: Command) -> Self {
+    async fn of(mut command: Command) -> Self {
         let mut parent = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(parent.stderr.take().unwrap()).lines();
@@ -96,7 +81,7 @@ impl Running {
         Pid::from_raw(i32::try_from(self.parent.id().unwrap()).unwrap()).unwrap()
     }
 
-    pub(crate) fn worker(&self) -> Option<Pid> {
+    fn worker(&self) -> Option<Pid> {
         let parent = self.pid().as_raw_nonzero();
         let path = format!("/proc/{parent}/task/{parent}/children");
         let children = std::fs::read_to_string(path).ok()?;
@@ -107,7 +92,7 @@ impl Running {
         self.log.lock().unwrap().clone()
     }
 
-    pub(crate) async fn ready(&self) -> bool {
+    async fn ready(&self) -> bool {
         let port = self.control.port().to_string();
         let mut probe = Command::new(BINARY);
         probe.env_clear().args(["ready", "--control-port", &port]);
@@ -115,7 +100,7 @@ impl Running {
     }
 
     /// Tells it to end and returns how long that took.
-    pub(crate) async fn end(mut self) -> (Duration, String) {
+    async fn end(mut self) -> (Duration, String) {
         let told = Instant::now();
         kill_process(self.pid(), Signal::TERM).unwrap();
         let status = tokio::time::timeout(Duration::from_secs(10), self.parent.wait()).await;

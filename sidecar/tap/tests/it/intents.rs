@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use sluice_tap::{Asked, Forward, Intents, TapEvent};
+use sluice_tap::{Forward, Intents, Submission, TapEvent};
 use sluice_vendors::Config;
 
 use crate::bench::{Bench, Setup, asked, emulator, submit};
@@ -15,20 +15,15 @@ struct Book {
     seen: Mutex<Vec<(Option<String>, String)>>,
     hangs: bool,
     known: Option<String>,
-    token: Option<String>,
 }
 
 impl Intents for Book {
-    fn before<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Forward> {
+    fn before<'a>(&'a self, submission: &'a Submission, region: &'a str) -> BoxFuture<'a, Forward> {
         async move {
-            assert!(asked.connected_since.is_some(), "the program is connected");
-            let entry = (asked.submission.client_token.clone(), asked.region.clone());
+            let entry = (submission.client_token.clone(), region.to_owned());
             self.seen.lock().unwrap().push(entry);
             if self.hangs {
                 std::future::pending::<()>().await;
-            }
-            if let Some(token) = &self.token {
-                return Forward::SendWith(token.clone());
             }
             self.known.clone().map_or(Forward::Send, Forward::Known)
         }
@@ -67,15 +62,4 @@ async fn a_known_submission_gets_its_task_and_nothing_is_sent() {
         panic!("the task is told")
     };
     assert_eq!((task_id.as_str(), known), (arn, true));
-}
-
-#[tokio::test]
-async fn a_submission_of_an_earlier_run_goes_out_under_its_token() {
-    let vendor = emulator(Config::for_testing()).await;
-    let first = bench(&vendor.braket_url(), Arc::default()).await;
-    let arn = submit(&first.own(), "first").await.unwrap();
-    let token = Some("first".to_owned());
-    let later = bench(&vendor.braket_url(), Arc::new(Book { token, ..Book::default() })).await;
-    assert_eq!(submit(&later.own(), "second").await.unwrap(), arn);
-    assert_eq!(vendor.tasks().len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sluice_shared::gang::{Consumers, PodEnd, PodRef, PreviousPod};
+use sluice_shared::gang::{Consumers, PodRef};
 use sluice_shared::role::Role;
 
 use super::order::ProducerEnd;
@@ -76,27 +76,8 @@ impl<'a> Crew<'a> {
         };
         let chosen = holder.or_else(oldest);
         chosen
-            .map(|p| PodRef {
-                pod: p.place.name.clone(),
-                uid: p.place.uid.clone(),
-                restarts: p.restarts,
-                previous: self.previous(p, recorded),
-            })
+            .map(|p| PodRef { pod: p.place.name.clone(), uid: p.place.uid.clone() })
             .or_else(|| recorded.cloned())
-    }
-
-    /// The producer that `chosen` replaces, and how it ended: a task with a result is taken up
-    /// again only by a program that did not fail by itself.
-    fn previous(&self, chosen: &PodSeen, recorded: Option<&PodRef>) -> Option<PreviousPod> {
-        let recorded = recorded?;
-        if recorded.uid == chosen.place.uid {
-            return recorded.previous.clone();
-        }
-        let before = self.producers.iter().find(|p| p.place.uid == recorded.uid);
-        let failed =
-            before.is_some_and(|p| p.phase == PodPhase::Failed && !p.disrupted && !p.terminating);
-        let end = if failed { PodEnd::Failed } else { PodEnd::Disrupted };
-        Some(PreviousPod { uid: recorded.uid.clone(), end })
     }
 
     /// How far the producer of a shared gang is.
@@ -195,11 +176,7 @@ mod tests {
         let (first, mut second) = (mk_producer(), mk_producer());
         second.place.uid = "p-2".into();
         second.created = first.created.map(|t| t - jiff::SignedDuration::from_hours(1));
-        let recorded = PodRef {
-            pod: first.place.name.clone(),
-            uid: first.place.uid.clone(),
-            ..PodRef::default()
-        };
+        let recorded = PodRef { pod: first.place.name.clone(), uid: first.place.uid.clone() };
         let uid = |pods: &[&PodSeen], recorded: Option<&PodRef>| {
             Crew::of(None, pods, "g").producer(recorded).map(|p| p.uid)
         };
@@ -212,37 +189,5 @@ mod tests {
         let mut failed = first;
         failed.phase = PodPhase::Failed;
         assert_eq!(uid(&[&failed, &second], Some(&recorded)), Some("p-2".into()));
-    }
-
-    #[test]
-    fn a_replaced_producer_is_remembered_with_its_end() {
-        let (first, mut second) = (mk_producer(), mk_producer());
-        second.place.uid = "p-2".into();
-        second.restarts = 3;
-        let recorded = PodRef {
-            pod: first.place.name.clone(),
-            uid: first.place.uid.clone(),
-            ..PodRef::default()
-        };
-        // phase of the first, terminating, disrupted, still there, end
-        let rows = [
-            (PodPhase::Failed, false, false, true, PodEnd::Failed),
-            (PodPhase::Failed, false, true, true, PodEnd::Disrupted),
-            (PodPhase::Failed, true, false, true, PodEnd::Disrupted),
-            (PodPhase::Running, true, false, true, PodEnd::Disrupted),
-            (PodPhase::Failed, false, false, false, PodEnd::Disrupted),
-        ];
-        for (phase, terminating, disrupted, there, end) in rows {
-            let first = PodSeen { phase, terminating, disrupted, ..first.clone() };
-            let pods: &[&PodSeen] = if there { &[&first, &second] } else { &[&second] };
-            let crew = Crew::of(None, pods, "g");
-            let next = crew.producer(Some(&recorded)).unwrap();
-            assert_eq!((next.uid.as_str(), next.restarts), ("p-2", 3));
-            let previous = Some(PreviousPod { uid: "p-0".into(), end });
-            assert_eq!(next.previous, previous, "{phase:?} {terminating} {disrupted} {there}");
-            // It stays remembered after the pod has gone.
-            let later = Crew::of(None, &[&second], "g").producer(Some(&next)).unwrap();
-            assert_eq!(later.previous, previous);
-        }
     }
 }

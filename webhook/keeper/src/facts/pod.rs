@@ -34,21 +34,10 @@ struct RawGroup {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct RawPodStatus {
     phase: Option<String>,
     #[serde(default)]
     conditions: Vec<RawPodCondition>,
-    #[serde(default)]
-    container_statuses: Vec<RawContainerStatus>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawContainerStatus {
-    name: String,
-    #[serde(default)]
-    restart_count: u32,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -99,10 +88,6 @@ pub(crate) struct PodSeen {
     pub created: Option<Timestamp>,
     /// What the scheduler says when it finds no node.
     pub unschedulable: Option<String>,
-    /// How often the containers that ask for the qpu were started again; 0 for consumers.
-    pub restarts: u32,
-    /// Whether the cluster ended it: eviction, preemption, a lost node.
-    pub disrupted: bool,
 }
 
 kept_by_place!(PodSeen);
@@ -144,16 +129,6 @@ impl PodSeen {
             terminating: meta.deletion_timestamp.is_some(),
             created: meta.creation_timestamp.as_ref().map(|t| t.0),
             unschedulable: unschedulable(&status),
-            restarts: match role {
-                Role::Consumer => 0,
-                Role::Producer | Role::Single => {
-                    restarts(&status, annotation(names::QPU_REQUEST).map(String::as_str))
-                }
-            },
-            disrupted: status
-                .conditions
-                .iter()
-                .any(|c| c.r#type == "DisruptionTarget" && c.status == "True"),
         })
     }
 
@@ -181,21 +156,6 @@ impl PodSeen {
     pub(crate) const fn lives(&self) -> bool {
         !self.finished() && !self.terminating
     }
-}
-
-/// Restarts of the containers that the annotation names; of all where it is missing, because the
-/// request was kept.
-fn restarts(status: &RawPodStatus, requests: Option<&str>) -> u32 {
-    let asks = |name: &str| {
-        requests.is_none_or(|all| {
-            all.split(',').any(|pair| pair.split('=').next().is_some_and(|n| n.trim() == name))
-        })
-    };
-    status
-        .container_statuses
-        .iter()
-        .filter(|c| asks(&c.name))
-        .fold(0, |sum, c| sum.saturating_add(c.restart_count))
 }
 
 fn unschedulable(status: &RawPodStatus) -> Option<String> {
@@ -245,29 +205,5 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(PodSeen::of(&raw), None);
-    }
-
-    #[test]
-    fn restarts_are_those_of_the_program_and_disruptions_are_seen() {
-        let read = |annotations: serde_json::Value, role: &str| {
-            let raw: RawPod = serde_json::from_value(json!({
-                "metadata": {"name": "p", "uid": "u", "namespace": "n",
-                    "labels": {names::ROLE: role}, "annotations": annotations},
-                "spec": {},
-                "status": {
-                    "phase": "Failed",
-                    "conditions": [{"type": "DisruptionTarget", "status": "True"}],
-                    "containerStatuses": [
-                        {"name": "main", "restartCount": 2}, {"name": "log", "restartCount": 5},
-                    ],
-                },
-            }))
-            .unwrap();
-            PodSeen::of(&raw).unwrap()
-        };
-        let pod = read(json!({names::QPU_REQUEST: "main=1"}), "producer");
-        assert_eq!((pod.restarts, pod.disrupted), (2, true));
-        assert_eq!(read(json!({}), "single").restarts, 7, "nobody says which");
-        assert_eq!(read(json!({names::QPU_REQUEST: "main=1"}), "consumer").restarts, 0);
     }
 }

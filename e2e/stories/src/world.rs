@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client};
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use sluice_lab::install::{ProductImages, apply, load_product};
-use sluice_lab::{Lab, Options, PythonEnv, await_condition, python_env};
+use sluice_lab::{Lab, Options, PythonEnv, await_condition, await_value, python_env};
+use sluice_shared::names;
 use sluice_vendors::{Config, Device};
 
 use crate::stage::Stage;
@@ -53,7 +55,34 @@ impl World {
     /// If an object is refused, or the webhook does not become ready.
     pub async fn install(&self) -> Result<()> {
         apply(&self.lab, &checkout().join("manifests/overlays/lab")).await?;
-        self.ready(Duration::from_secs(90)).await
+        self.ready(Duration::from_secs(90)).await?;
+        self.trusted(Duration::from_secs(90)).await
+    }
+
+    /// Waits until the API server trusts the webhook: a configuration that was just created has no
+    /// CA bundle until a replica publishes it.
+    async fn trusted(&self, limit: Duration) -> Result<()> {
+        let job: Job = serde_json::from_value(json!({
+            "metadata": {"generateName": "probe-"},
+            "spec": {"template": {"spec": {
+                "restartPolicy": "Never",
+                "containers": [{
+                    "name": "c", "image": "none",
+                    "resources": {"limits": {names::QPU_RESOURCE: "1"}},
+                }],
+            }}},
+        }))?;
+        let jobs: Api<Job> = Api::namespaced(self.kube(), "default");
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        await_value("the webhook is asked and trusted", limit, async || {
+            match jobs.create(&dry, &job).await {
+                Ok(made) if made.labels().contains_key(names::JOB_LABEL) => Ok(()),
+                Ok(_) => Err("the webhook was not asked".to_owned()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await?;
+        Ok(())
     }
 
     /// Waits until every replica of the webhook is ready.

@@ -110,15 +110,13 @@ async fn second_round(stage: &Stage<'_>) -> Result<()> {
                     "operations": ["CREATE"], "resources": ["pods"],
                 }],
             },
-            "matchConditions": [{
-                "name": "shaped",
-                "expression": format!(
-                    "has(object.metadata.labels) && '{}' in object.metadata.labels", names::ROLE),
-            }],
+            // No match condition: what was skipped in the first round is not asked in the second.
             "mutations": [{
                 "patchType": "ApplyConfiguration",
-                "applyConfiguration": {"expression":
-                    "Object{metadata: Object.metadata{labels: {'second-round': 'yes'}}}"},
+                "applyConfiguration": {"expression": format!(
+                    "has(object.metadata.labels) && '{}' in object.metadata.labels \
+                     ? Object{{metadata: Object.metadata{{labels: {{'second-round': 'yes'}}}}}} \
+                     : Object{{}}", names::ROLE)},
             }],
         },
     });

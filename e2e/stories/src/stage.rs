@@ -49,6 +49,12 @@ impl<'w> Stage<'w> {
                 "announcer.py": include_str!("../programs/announcer.py"),
                 "quiet.py": include_str!("../programs/quiet.py"),
                 "stranger.py": include_str!("../programs/stranger.py"),
+                "single-evaluation.py":
+                    include_str!("../../../examples/single-evaluation/program.py"),
+                "variational-loop.py":
+                    include_str!("../../../examples/variational-loop/program.py"),
+                "batch.py": include_str!("../../../examples/batch/program.py"),
+                "fan-out.py": include_str!("../../../examples/fan-out/program.py"),
             },
         }))?;
         programs.create(&PostParams::default(), &map).await?;
@@ -264,15 +270,9 @@ impl<'w> Stage<'w> {
     /// # Errors
     /// If that takes longer than [`LIMIT`].
     pub async fn event(&self, about: &str, reason: &str) -> Result<String> {
-        let events = self.api::<Event>();
-        let selection = ListParams::default().fields(&format!("involvedObject.name={about}"));
         let what = format!("an Event {reason} about {about}");
-        let note = await_value(&what, LIMIT, async || match events.list(&selection).await {
-            Ok(list) => {
-                let seen = |e: &Event| {
-                    (e.reason.clone().unwrap_or_default(), e.message.clone().unwrap_or_default())
-                };
-                let all: Vec<_> = list.items.iter().map(seen).collect();
+        let note = await_value(&what, LIMIT, async || match self.all_events(about).await {
+            Ok(all) => {
                 let found = all.iter().find(|(r, _)| r == reason).map(|(_, note)| note.clone());
                 found.ok_or_else(|| format!("{all:?}"))
             }
@@ -280,6 +280,23 @@ impl<'w> Stage<'w> {
         })
         .await?;
         Ok(note)
+    }
+
+    /// The notes of all Events with `reason` about an object of that name, so far.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub async fn events(&self, about: &str, reason: &str) -> Result<Vec<String>> {
+        let all = self.all_events(about).await?;
+        Ok(all.into_iter().filter(|(r, _)| r == reason).map(|(_, note)| note).collect())
+    }
+
+    /// Reasons and notes of all Events about an object of that name.
+    async fn all_events(&self, about: &str) -> Result<Vec<(String, String)>> {
+        let selection = ListParams::default().fields(&format!("involvedObject.name={about}"));
+        let list = self.api::<Event>().list(&selection).await?;
+        let seen = |e: Event| (e.reason.unwrap_or_default(), e.message.unwrap_or_default());
+        Ok(list.items.into_iter().map(seen).collect())
     }
 
     /// Waits until the vendor has a number of tasks, and returns them, newest first.

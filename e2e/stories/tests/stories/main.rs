@@ -5,6 +5,7 @@
 
 mod admission;
 mod bad_input;
+mod examples;
 mod faults;
 mod hazards;
 mod main_job;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
     let stories: Vec<Story> = [
         main_job::all(),
         programs::all(),
+        examples::all(),
         admission::all(),
         policies::all(),
         bad_input::all(),

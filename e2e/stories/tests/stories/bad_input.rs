@@ -138,7 +138,7 @@ async fn a_vendor_in_trouble(world: &World) -> Result<()> {
     let stage = world
         .stage_with("trouble", |config| config.by_hand(Ahead { normal: 1, priority: 0 }))
         .await?;
-    let (job, pod) = quiet_start(&stage).await?;
+    let (_, pod) = quiet_start(&stage).await?;
     let error = |code: &str| Action::Error {
         code: code.into(),
         status: None,
@@ -181,7 +181,6 @@ async fn a_vendor_in_trouble(world: &World) -> Result<()> {
     }
     stage.sidecar_says(&pod, "AccessDenied").await?;
     stage.vendor.step(Some("Garnet"), 1).await?;
-    let _ = job;
     finish_quiet(stage).await
 }
 

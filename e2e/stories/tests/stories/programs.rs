@@ -1,13 +1,14 @@
 //! Programs that behave in their own ways: late, hasty, unaware, elsewhere, strange, not Python.
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use serde_json::json;
 use sluice_shared::gang::OrderReason;
 use sluice_shared::names;
 use sluice_stories::job::GARNET;
-use sluice_stories::stage::{gated, started};
+use sluice_stories::stage::{Stage, gated, started};
 use sluice_stories::world::World;
 use sluice_vendors::Ahead;
 
@@ -77,6 +78,16 @@ async fn one_that_ignores_its_role(world: &World) -> Result<()> {
     stage.strike().await
 }
 
+/// The sidecar follows the only task, and the Job ends with it.
+async fn is_followed_to_its_end(stage: Stage<'_>, job: &Job) -> Result<()> {
+    stage
+        .gang(job, "the task is followed", |g| g.status.as_ref().is_some_and(|s| s.task.is_some()))
+        .await?;
+    stage.run_task().await?;
+    stage.completed("j").await?;
+    stage.strike().await
+}
+
 async fn an_endpoint_that_the_user_set(world: &World) -> Result<()> {
     let stage = world.stage("endpoint").await?;
     // The strongest variable, by reference: only the sidecar can resolve it, in its own pod.
@@ -91,12 +102,7 @@ async fn an_endpoint_that_the_user_set(world: &World) -> Result<()> {
     // Consumers keep the user's own endpoint.
     let job = stage.submit(&draft).await?;
     stage.tasks(1).await?;
-    stage
-        .gang(&job, "the task is followed", |g| g.status.as_ref().is_some_and(|s| s.task.is_some()))
-        .await?;
-    stage.run_task().await?;
-    stage.completed("j").await?;
-    stage.strike().await
+    is_followed_to_its_end(stage, &job).await
 }
 
 async fn a_wrong_principal(world: &World) -> Result<()> {
@@ -139,12 +145,7 @@ async fn an_image_without_python(world: &World) -> Result<()> {
         .env("DEVICE", GARNET);
     let job = stage.submit(&draft).await?;
     stage.tasks(1).await?;
-    stage
-        .gang(&job, "the task is followed", |g| g.status.as_ref().is_some_and(|s| s.task.is_some()))
-        .await?;
-    stage.run_task().await?;
-    stage.completed("j").await?;
-    stage.strike().await
+    is_followed_to_its_end(stage, &job).await
 }
 
 async fn a_retried_consumer_is_opened(world: &World) -> Result<()> {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use listenfd::ListenFd;
 use sluice_shared::process::shutdown;
-use sluice_tap::{Tap, TapEvent, Trust};
+use sluice_tap::{Quota, Tap, TapEvent, Trust};
 use tokio::net::TcpListener as AsyncListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -154,6 +154,7 @@ pub struct Worker {
     seen: (mpsc::Sender<Seen>, mpsc::Receiver<Seen>),
     events: (mpsc::Sender<TapEvent>, mpsc::Receiver<TapEvent>),
     shown: watch::Sender<Arc<State>>,
+    quota: Arc<Quota>,
     clock: Clock,
 }
 
@@ -178,6 +179,7 @@ impl Worker {
         credentials: Renewed,
     ) -> Result<Self> {
         let events = mpsc::channel(SEEN);
+        let quota = Arc::new(Quota::default());
         let tap = match sockets.tap {
             None => None,
             Some(socket) => {
@@ -186,6 +188,7 @@ impl Worker {
                 let tap_config = sluice_tap::Config {
                     upstream: config.upstream.clone(),
                     trust,
+                    quota: Arc::clone(&quota),
                     ..sluice_tap::Config::default()
                 };
                 let tap = Tap::new(tap_config, credentials.shared(), events.0.clone())?;
@@ -202,6 +205,7 @@ impl Worker {
             seen: mpsc::channel(SEEN),
             events,
             shown,
+            quota,
             clock,
             config,
         })
@@ -245,6 +249,7 @@ impl Worker {
             wanted,
             shown: self.shown,
             clock: self.clock,
+            quota: self.quota,
         };
         let mut watch = tokio::spawn(watch.run(ended.clone()));
         tokio::select! {

@@ -9,7 +9,7 @@ use sluice_shared::task::{TaskState, device_name};
 
 use super::report;
 use super::state::{Device, Followed, GangSeen, Seen, State, Step, say};
-use super::timing::{FIRST_READ, Now, after, back_off, elapsed, read_interval, seen_from};
+use super::timing::{Doing, FIRST_READ, Now, after, back_off, elapsed, read_interval, seen_from};
 use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
 
 /// A device that may not be read is asked for again after this time: rights may be given.
@@ -111,9 +111,14 @@ fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, decidin
     task.failures = 0;
     task.failing = None;
     let polled_ago = task.polled_at.map(|polled| elapsed(polled, now.at));
-    let waited = elapsed(task.waits_since(), now.at);
-    let position = seen_from(deciding, task.position());
-    let interval = read_interval(position, waited, polled_ago, now.luck);
+    let doing = if task.reading.state == TaskState::Running {
+        let since = *task.running_since.get_or_insert(now.at);
+        Doing::Runs(elapsed(since, now.at))
+    } else {
+        let waited = elapsed(task.waits_since(), now.at);
+        Doing::Waits(seen_from(deciding, task.position()), waited)
+    };
+    let interval = read_interval(doing, polled_ago, now.luck, now.stretch.tasks);
     // From now, not from `at`: a slow answer must not be followed by an immediate question.
     task.due = after(now.at, interval);
 }
@@ -151,6 +156,7 @@ fn device_read(
                 reading: Some(reading),
                 read_at: Some(now.at),
                 luck: now.luck,
+                stretch: now.stretch.devices,
                 ..Device::default()
             };
         }

@@ -77,7 +77,8 @@ impl Play {
 
     pub(super) fn see(&mut self, seen: Seen) -> &mut Self {
         let state = self.state.clone();
-        let (state, steps) = decide(state, seen, Now { at: self.now, luck: 0.5 });
+        let now = Now { at: self.now, luck: 0.5, stretch: sluice_tap::Stretch::default() };
+        let (state, steps) = decide(state, seen, now);
         self.state = state;
         self.steps.extend(steps);
         self

@@ -5,7 +5,7 @@ use sluice_shared::task::{Position, TaskState};
 use std::time::Duration;
 
 use super::state::{Device, PATIENCE, SILENT, State, Step};
-use super::timing::{Now, after, device_interval, elapsed, seen_from};
+use super::timing::{DEVICE_SPREAD, Now, after, device_interval, elapsed, is_near, seen_from};
 
 /// A look that was asked for this long ago is lost: each call has a shorter time-out of its own.
 const LOST: Duration = Duration::from_mins(1);
@@ -43,7 +43,9 @@ pub(super) fn plan(state: &mut State, now: Now, steps: &mut Vec<Step>) {
         }
     }
     for (name, task, position) in waiting_devices(state) {
+        let first_look = || after(now.at, DEVICE_SPREAD.mul_f64(now.luck.clamp(0.0, 1.0)));
         let device = state.devices.entry(name.clone()).or_default();
+        device.first_look.get_or_insert_with(first_look);
         let due = device_due(Some(device), position);
         if due.is_none_or(|due| due <= now.at) {
             device.asked_at = Some(now.at);
@@ -80,10 +82,13 @@ fn device_due(device: Option<&Device>, position: Position) -> Option<Timestamp> 
     if let Some(asked) = device.asked_at {
         return Some(after(asked, LOST));
     }
-    let regular = device.read_at.map(|read| after(read, device_interval(position, device.luck)));
-    match (regular, device.not_before) {
-        // After a failure the back-off alone counts.
-        (_, Some(not_before)) => Some(not_before),
-        (regular, None) => regular,
+    // After a failure the back-off alone counts.
+    if device.not_before.is_some() {
+        return device.not_before;
+    }
+    match device.read_at {
+        Some(read) => Some(after(read, device_interval(position, device.luck, device.stretch))),
+        None if is_near(position) => None,
+        None => device.first_look,
     }
 }

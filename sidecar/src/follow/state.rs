@@ -159,6 +159,8 @@ pub struct Followed {
     pub observed_at: Option<Timestamp>,
     /// When it was found.
     pub found_at: Timestamp,
+    /// Since when it is seen to run.
+    pub running_since: Option<Timestamp>,
     /// When the program last asked for it.
     pub polled_at: Option<Timestamp>,
     /// When to look at it ourselves.
@@ -197,6 +199,7 @@ impl Followed {
             counts: false,
             observed_at: None,
             found_at: at,
+            running_since: None,
             polled_at: None,
             due,
             asked_at: None,
@@ -253,8 +256,12 @@ pub struct Device {
     pub failures: u32,
     /// Not before this time.
     pub not_before: Option<Timestamp>,
+    /// When to look at it for the first time, while no task comes near the front.
+    pub first_look: Option<Timestamp>,
     /// From 0 to 1, spreads the next look.
     pub luck: f64,
+    /// From 1, stretches the time to the next look.
+    pub stretch: f64,
 }
 
 /// Everything that the follower knows.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use sluice_shared::gang::VendorStatus;
+use sluice_tap::{Asks, Quota};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ use super::decide::decide;
 use super::plan::next_due;
 use super::state::{Line, Rules, Seen, State, Step};
 use super::timing::Now;
-use crate::vendor::Vendor;
+use crate::vendor::{Failure, FailureKind, Vendor};
 
 /// The loop looks up at least this often, so that a step of the wall clock does not stretch a
 /// wait.
@@ -66,6 +67,8 @@ pub struct Watch<V> {
     pub shown: watch::Sender<Arc<State>>,
     /// Tells the time.
     pub clock: Clock,
+    /// What is known of the vendor's quotas, shared with the tap.
+    pub quota: Arc<Quota>,
 }
 
 impl<V: Vendor> Watch<V> {
@@ -96,7 +99,8 @@ impl<V: Vendor> Watch<V> {
                 Some(seen) = self.seen.recv() => seen,
                 () = tokio::time::sleep(pause) => Seen::Time,
             };
-            let now = Now { at: self.clock.now(), luck: rand::random() };
+            let stretch = self.quota.stretch();
+            let now = Now { at: self.clock.now(), luck: rand::random(), stretch };
             let steps;
             (state, steps) = decide(state, seen, now);
             // Shown first: whoever reads the log may ask at once.
@@ -123,18 +127,41 @@ impl<V: Vendor> Watch<V> {
             }
             Step::Read { id } => {
                 let (vendor, at) = (Arc::clone(&self.vendor), self.clock.now());
+                let quota = Arc::clone(&self.quota);
                 asked.spawn(async move {
-                    let outcome = vendor.task(&id).await;
+                    let outcome = ask(&quota, Asks::Tasks, async || vendor.task(&id).await).await;
                     Seen::Read(id, at, outcome)
                 });
             }
             Step::ReadDevice { device, task } => {
-                let vendor = Arc::clone(&self.vendor);
+                let (vendor, quota) = (Arc::clone(&self.vendor), Arc::clone(&self.quota));
                 asked.spawn(async move {
-                    let outcome = vendor.device(&device, &task).await;
+                    let look = async || vendor.device(&device, &task).await;
+                    let outcome = ask(&quota, Asks::Devices, look).await;
                     Seen::DeviceRead(device, outcome)
                 });
             }
         }
     }
+}
+
+/// Asks, unless the vendor has told the tap or us to leave it alone for a while.
+async fn ask<T>(
+    quota: &Quota,
+    asks: Asks,
+    look: impl AsyncFnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    if let Some(until) = quota.not_before(asks) {
+        let left = until.duration_since(tokio::time::Instant::now());
+        let message = format!("the vendor asks for a pause of {} more seconds", left.as_secs());
+        let (kind, retry_after) = (FailureKind::Throttled, Some(left));
+        return Err(Failure { kind, message, retry_after });
+    }
+    let outcome = look().await;
+    if let Err(failure) = &outcome
+        && failure.kind == FailureKind::Throttled
+    {
+        quota.throttled(asks, failure.retry_after);
+    }
+    outcome
 }

@@ -1,7 +1,9 @@
 //! What the tap is told at its start. No secret is in here; credentials come apart from it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::quota::Quota;
 use crate::trust::Trust;
 
 /// The whole configuration.
@@ -16,6 +18,8 @@ pub struct Config {
     pub hold: Duration,
     /// Root certificates in PEM to trust instead of the system's (what `AWS_CA_BUNDLE` names).
     pub ca_bundle: Option<Vec<u8>>,
+    /// What is known of the vendor's quotas, shared with whoever else asks for this pod.
+    pub quota: Arc<Quota>,
     /// Limits and time-outs.
     pub limits: Limits,
 }
@@ -27,6 +31,7 @@ impl Default for Config {
             trust: Trust::default(),
             hold: Duration::from_secs(50),
             ca_bundle: None,
+            quota: Arc::default(),
             limits: Limits::default(),
         }
     }

@@ -23,10 +23,12 @@ use self::exchange::Outcome;
 use crate::answer;
 use crate::config::Config;
 use crate::events::{Outbox, TapEvent};
+use crate::hold;
 use crate::intents::{Forward, Intents};
 use crate::keys::Keys;
 use crate::operation::Operation;
-use crate::polls::{Asked, Key as PollKey, Polls};
+use crate::polls::{Asked, Key as PollKey, Polls, Throttled, Whole};
+use crate::quota::Quota;
 use crate::upstream::{self, Away};
 use crate::wire::{self, Submission, TaskFacts};
 
@@ -42,6 +44,7 @@ pub(crate) struct Forwarder {
     keys: Keys,
     intents: Option<Arc<dyn Intents>>,
     polls: Polls,
+    quota: Arc<Quota>,
     away: Away,
     budget: Arc<Semaphore>,
     /// What the log has said already: a program repeats itself twice a second.
@@ -61,7 +64,8 @@ impl Forwarder {
             client: upstream::client(&config)?,
             keys: Keys::new(credentials, config.limits.credentials_time),
             intents: None,
-            polls: Polls::default(),
+            polls: Polls::new(Arc::clone(&config.quota)),
+            quota: Arc::clone(&config.quota),
             away: Away::default(),
             budget: Arc::new(Semaphore::new(config.limits.bodies)),
             said: Mutex::default(),
@@ -112,7 +116,7 @@ impl Forwarder {
 
     /// Forwards and answers without reading anything.
     async fn pass(&self, accepted: &Accepted) -> Result<Response<Body>, HungUp> {
-        let outcome = self.exchange(accepted).await;
+        let outcome = self.exchange(accepted, Throttled::AskAgain).await;
         self.respond(accepted, outcome)
     }
 
@@ -121,7 +125,10 @@ impl Forwarder {
             region: accepted.claim.region.clone(),
             target: accepted.target_path[accepted.target.prefix.len()..].to_owned(),
         };
-        let ask = async || match self.exchange(accepted).await {
+        let ask = async |throttled| match self.exchange(accepted, throttled).await {
+            Outcome::Whole(whole) if hold::is_throttled(whole.status, kind_of(&whole)) => {
+                Asked::Throttled(Outcome::Whole(whole))
+            }
             Outcome::Whole(whole) => {
                 let facts = whole.status.is_success().then(|| TaskFacts::of(&whole.body)).flatten();
                 if let Some(facts) = facts.clone() {
@@ -140,7 +147,7 @@ impl Forwarder {
         .await
         {
             Ok(Asked::Whole(whole, _)) => Outcome::Whole(whole),
-            Ok(Asked::Other(other)) => other,
+            Ok(Asked::Throttled(other) | Asked::Other(other)) => other,
             Err(_) => Outcome::GaveUp {
                 error: "an earlier poll of the same task is still unanswered".to_owned(),
                 arrived: false,
@@ -150,7 +157,7 @@ impl Forwarder {
     }
 
     async fn cancel(&self, accepted: &Accepted, arn: &str) -> Result<Response<Body>, HungUp> {
-        let outcome = self.exchange(accepted).await;
+        let outcome = self.exchange(accepted, Throttled::AskAgain).await;
         self.polls.forget(arn);
         let response = self.respond(accepted, outcome)?;
         if let Some(task_id) = wire::arn_of(arn) {
@@ -177,7 +184,7 @@ impl Forwarder {
             region: region.clone(),
             at: Timestamp::now(),
         });
-        let outcome = self.exchange(&accepted).await;
+        let outcome = self.exchange(&accepted, Throttled::AskAgain).await;
         self.outbox.put(told(&outcome, submission, region));
         self.respond(&accepted, outcome)
     }
@@ -228,6 +235,11 @@ impl Forwarder {
     }
 }
 
+/// The kind of an error, as the vendor names it.
+fn kind_of(whole: &Whole) -> Option<&str> {
+    whole.headers.get(answer::ERROR_TYPE).and_then(|kind| kind.to_str().ok())
+}
+
 /// The event that tells what came of a submission.
 fn told(outcome: &Outcome, submission: Submission, region: String) -> TapEvent {
     let at = Timestamp::now();
@@ -243,11 +255,7 @@ fn told(outcome: &Outcome, submission: Submission, region: String) -> TapEvent {
             submission,
             region,
             status: whole.status,
-            error_type: whole
-                .headers
-                .get(answer::ERROR_TYPE)
-                .and_then(|kind| kind.to_str().ok())
-                .map(str::to_owned),
+            error_type: kind_of(whole).map(str::to_owned),
             message: wire::message_of(&whole.body),
             at,
         },

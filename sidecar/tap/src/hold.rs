@@ -11,6 +11,8 @@ use crate::operation::Repeat;
 pub(crate) enum Seen {
     /// The vendor (or something before it) answered, with its wish to be left alone for a while.
     Answered(StatusCode, Option<Duration>),
+    /// The vendor did nothing because the account asks too much; with its wish to be left alone.
+    Throttled(Option<Duration>),
     /// No connection: not a byte of the request has left.
     NotSent,
     /// The request may have arrived; its answer did not.
@@ -54,10 +56,23 @@ pub(crate) fn next(
                 Next::PassOn
             }
         }
+        // A submission goes back: the program may want to submit something else, or nothing.
+        Seen::Throttled(wish) => {
+            let pause = wish.map_or(pause, |wish| wish.max(pause));
+            if repeat == Repeat::Freely && pause < left { Next::Again(pause) } else { Next::PassOn }
+        }
         Seen::Lost if !repeatable => Next::HangUp,
         Seen::NotSent | Seen::Lost if pause < left => Next::Again(pause),
         Seen::NotSent | Seen::Lost => Next::GiveUp,
     }
+}
+
+/// Whether the answer says that the account asks more than its quota.
+#[must_use]
+pub(crate) fn is_throttled(status: StatusCode, kind: Option<&str>) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS
+        || (status.is_client_error()
+            && kind.is_some_and(|k| k.contains("Throttl") || k.contains("TooManyRequests")))
 }
 
 /// Whether the status says that the service itself could not be asked.
@@ -84,9 +99,14 @@ mod tests {
         let wait = |code, s| {
             Seen::Answered(StatusCode::from_u16(code).unwrap(), Some(Duration::from_secs(s)))
         };
+        let busy = |s| Seen::Throttled(Some(Duration::from_secs(s)));
         for (name, seen, repeat, token, left, expected) in [
             ("good", answered(200), Freely, false, LEFT, PassOn),
-            ("throttled", answered(429), Freely, false, LEFT, PassOn),
+            ("throttled", Seen::Throttled(None), Freely, false, LEFT, Again(PAUSE)),
+            ("throttled, wishes 3 s", busy(3), Freely, false, LEFT, Again(Duration::from_secs(3))),
+            ("throttled, wishes too much", busy(60), Freely, false, LEFT, PassOn),
+            ("throttled, no time left", Seen::Throttled(None), Freely, false, PAUSE, PassOn),
+            ("submission, throttled", busy(1), WithToken, true, LEFT, PassOn),
             ("broken", answered(500), Freely, false, LEFT, PassOn),
             ("away", answered(503), Freely, false, LEFT, Again(PAUSE)),
             ("gateway", answered(502), Freely, false, LEFT, Again(PAUSE)),
@@ -103,6 +123,21 @@ mod tests {
             ("submission lost for long", Seen::Lost, WithToken, true, PAUSE, GiveUp),
         ] {
             assert_eq!(next(seen, repeat, token, PAUSE, left), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn throttling_is_known_by_status_or_by_name() {
+        for (status, kind, expected) in [
+            (429, None, true),
+            (400, Some("ThrottlingException"), true),
+            (400, Some("TooManyRequestsException"), true),
+            (400, Some("ValidationException"), false),
+            (200, Some("ThrottlingException"), false),
+            (503, None, false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(is_throttled(status, kind), expected, "{status} {kind:?}");
         }
     }
 }

@@ -14,12 +14,14 @@
 //!   byte for byte, with all end-to-end headers; the signature is made again with the caller's
 //!   time, so that the vendor judges the caller's clock.
 //! * While the vendor is away requests are held, not refused, for [`Config::hold`]; then they get
-//!   503, which SDKs repeat. What the vendor answers goes back unchanged.
+//!   503, which SDKs repeat. What the vendor answers goes back unchanged. Throttled reads are held
+//!   likewise, with longer pauses, and `Retry-After` is obeyed.
 //! * A submission is sent again only if not a byte of it has left, or after a lost answer with the
 //!   same `clientToken`, by which the vendor makes one task of both. Once the program's connection
 //!   is gone, nothing more is sent.
-//! * A poll of a task that waits is answered from the last answer for the adaptive [`interval`];
-//!   polls at the same time are one question. Each of them is still checked.
+//! * A poll of a task that waits or runs is answered from the last answer for the adaptive
+//!   [`interval`], which throttling stretches ([`Quota`]); polls at the same time are one question.
+//!   Each of them is still checked.
 //! * Nobody waits for the reader of the events, and no submission is missing among them. What is
 //!   told by an event is logged for debugging only: the reader speaks to people.
 
@@ -34,6 +36,7 @@ pub mod interval;
 mod keys;
 mod operation;
 mod polls;
+pub mod quota;
 mod serve;
 mod signature;
 mod trust;
@@ -44,6 +47,7 @@ pub use config::{Config, Endpoint, EndpointError, Limits, Target, Upstream};
 pub use events::TapEvent;
 pub use intents::{Forward, Intents};
 pub use operation::{Operation, Repeat};
+pub use quota::{Asks, Quota, Stretch};
 pub use serve::{BuildError, Tap};
 pub use trust::Trust;
 pub use wire::{Submission, TaskFacts};

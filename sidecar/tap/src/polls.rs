@@ -1,4 +1,9 @@
-//! Polls of a waiting task, shared: one question to the vendor answers all that ask.
+//! Polls of a task that waits or runs, shared: one question to the vendor answers all that ask.
+//!
+//! A poll that the vendor throttles is answered from the last answer, if that said that the task
+//! waits or runs. It is what the vendor said last, and the vendor says nothing newer; the program
+//! would otherwise end with `ThrottlingException` after its own three attempts, with a paid task
+//! in the queue. After [`LONGEST_KEPT`] without any answer the program is told the truth.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,9 +12,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use sluice_shared::task::TaskState;
 use tokio::time::Instant;
 
 use crate::interval;
+use crate::quota::{Asks, Quota};
 use crate::wire::TaskFacts;
 
 /// An answer of the vendor that was read to its end.
@@ -32,72 +39,123 @@ pub(crate) struct Key {
 const ROOM: usize = 256;
 /// Largest answer that is kept.
 const LARGEST: usize = 64 << 10;
+/// Longest time for which a throttled vendor is spoken for.
+const LONGEST_KEPT: Duration = Duration::from_mins(10);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Polls {
     slots: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<Slot>>>>,
+    quota: Arc<Quota>,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
     kept: Option<Kept>,
     waiting_since: Option<Instant>,
+    running_since: Option<Instant>,
+}
+
+impl Slot {
+    /// For how long an answer of this moment is good, in an account that is not throttled.
+    fn interval(&mut self, facts: &TaskFacts, got: Instant) -> Duration {
+        if facts.state.is_waiting() {
+            self.running_since = None;
+            let since = *self.waiting_since.get_or_insert(got);
+            let waited = (got - since).max(age(facts, Timestamp::now()));
+            interval::until_next(facts.position, waited, rand::random())
+        } else if facts.state == TaskState::Running {
+            let since = *self.running_since.get_or_insert(got);
+            interval::while_running(got - since, rand::random())
+        } else {
+            Duration::ZERO
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Kept {
     answer: Arc<Whole>,
     got: Instant,
-    good_for: Duration,
+    /// Zero when the task neither waited nor ran: then no other answer is expected.
+    interval: Duration,
+    good_until: Instant,
 }
 
 impl Kept {
     /// Good until its interval has passed; and for whoever asked while the question was out.
     fn serves(&self, arrived: Instant, now: Instant) -> bool {
-        now < self.got + self.good_for || arrived <= self.got
+        now < self.good_until || arrived <= self.got
     }
+
+    /// Whether it can stand in for an answer that a throttled vendor does not give.
+    fn stands_in(&self, now: Instant) -> bool {
+        !self.interval.is_zero() && now < self.got + LONGEST_KEPT
+    }
+}
+
+/// What to do when the vendor throttles a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Throttled {
+    /// Ask again while the request may be held.
+    AskAgain,
+    /// Say so at once: an earlier answer stands in.
+    Tell,
 }
 
 /// What came of the question: an answer that can be shared, or something else.
 pub(crate) enum Asked<T> {
     Whole(Arc<Whole>, Option<Box<TaskFacts>>),
+    /// The vendor wants fewer questions; what it said to that.
+    Throttled(T),
     Other(T),
 }
 
 impl Polls {
+    pub(crate) fn new(quota: Arc<Quota>) -> Self {
+        Self { slots: Mutex::default(), quota }
+    }
+
     /// The answer to a poll that arrived at `arrived`: the last one while it is good, else that
     /// of `ask`. Those who ask at the same time wait for one question.
     pub(crate) async fn answer<T>(
         &self,
         key: Key,
         arrived: Instant,
-        ask: impl AsyncFnOnce() -> Asked<T>,
+        ask: impl AsyncFnOnce(Throttled) -> Asked<T>,
     ) -> Asked<T> {
-        let Some(slot) = self.slot(&key) else { return ask().await };
+        let Some(slot) = self.slot(&key) else { return ask(Throttled::AskAgain).await };
         let mut slot = slot.lock().await;
-        if let Some(kept) = &slot.kept
-            && kept.serves(arrived, Instant::now())
-        {
-            return Asked::Whole(Arc::clone(&kept.answer), None);
+        let now = Instant::now();
+        if let Some(kept) = &slot.kept {
+            let left_alone = kept.stands_in(now) && self.quota.not_before(Asks::Tasks).is_some();
+            if kept.serves(arrived, now) || left_alone {
+                return Asked::Whole(Arc::clone(&kept.answer), None);
+            }
         }
-        slot.kept = None;
-        let answer = ask().await;
-        if let Asked::Whole(whole, facts) = &answer
-            && whole.body.len() <= LARGEST
-        {
-            let got = Instant::now();
-            let waiting = facts.as_ref().filter(|facts| facts.state.is_waiting());
-            let good_for = match waiting {
-                Some(facts) => {
-                    let since = *slot.waiting_since.get_or_insert(got);
-                    let waited = (got - since).max(age(facts, Timestamp::now()));
-                    interval::until_next(facts.position, waited, rand::random())
-                }
-                None => Duration::ZERO,
-            };
-            slot.kept = Some(Kept { answer: Arc::clone(whole), got, good_for });
+        let stands_in = slot.kept.as_ref().is_some_and(|kept| kept.stands_in(now));
+        let throttled = if stands_in { Throttled::Tell } else { Throttled::AskAgain };
+        match (ask(throttled).await, &mut slot.kept) {
+            (Asked::Whole(whole, facts), _) => {
+                let fits = whole.body.len() <= LARGEST;
+                slot.kept = fits.then(|| self.keep(&mut slot, &whole, facts.as_deref()));
+                Asked::Whole(whole, facts)
+            }
+            (Asked::Throttled(_), Some(kept)) if stands_in => {
+                // It is overdue, so sooner than usual.
+                let again = (kept.interval / 2).max(interval::SHORTEST);
+                let again = interval::stretched(again, self.quota.stretch().tasks);
+                kept.good_until = Instant::now() + again;
+                Asked::Whole(Arc::clone(&kept.answer), None)
+            }
+            (other, _) => other,
         }
-        answer
+    }
+
+    fn keep(&self, slot: &mut Slot, answer: &Arc<Whole>, facts: Option<&TaskFacts>) -> Kept {
+        let got = Instant::now();
+        let interval = facts.map_or(Duration::ZERO, |facts| slot.interval(facts, got));
+        let good_for = interval::stretched(interval, self.quota.stretch().tasks);
+        Kept { answer: Arc::clone(answer), got, interval, good_until: got + good_for }
     }
 
     /// Forgets what is known of a task: somebody has just changed it.
@@ -118,7 +176,7 @@ impl Polls {
         if slots.len() >= ROOM {
             let now = Instant::now();
             slots.retain(|_, slot| match slot.try_lock() {
-                Ok(slot) => slot.kept.as_ref().is_some_and(|kept| now < kept.got + kept.good_for),
+                Ok(slot) => slot.kept.as_ref().is_some_and(|kept| now < kept.good_until),
                 Err(_) => true,
             });
         }

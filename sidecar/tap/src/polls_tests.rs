@@ -1,6 +1,10 @@
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+fn polls() -> Polls {
+    Polls::new(Arc::default())
+}
+
 fn key(target: &str) -> Key {
     Key { region: "us-east-1".into(), target: target.into() }
 }
@@ -20,6 +24,7 @@ fn whole(status: &str, position: &str) -> Asked<()> {
 fn text(asked: &Asked<()>) -> String {
     match asked {
         Asked::Whole(whole, _) => String::from_utf8(whole.body.to_vec()).unwrap(),
+        Asked::Throttled(()) => "throttled".to_owned(),
         Asked::Other(()) => "other".to_owned(),
     }
 }
@@ -34,7 +39,7 @@ impl Vendor<'_> {
     async fn poll(&self, target: &str, status: &str, position: &str) -> String {
         let asked = self
             .polls
-            .answer(key(target), Instant::now(), async || {
+            .answer(key(target), Instant::now(), async |_| {
                 self.calls.fetch_add(1, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 whole(status, position)
@@ -55,7 +60,7 @@ fn vendor(polls: &Polls) -> Vendor<'_> {
 #[tokio::test(start_paused = true)]
 async fn polls_at_one_time_are_one_question_whatever_its_answer() {
     for status in ["QUEUED", "RUNNING", "COMPLETED"] {
-        let polls = Polls::default();
+        let polls = polls();
         let vendor = vendor(&polls);
         let all = futures::future::join_all((0..50).map(|_| vendor.poll(ONE, status, "1"))).await;
         assert_eq!(vendor.calls(), 1, "{status}");
@@ -65,7 +70,7 @@ async fn polls_at_one_time_are_one_question_whatever_its_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_task_is_answered_from_memory_until_the_interval_has_passed() {
-    let polls = Polls::default();
+    let polls = polls();
     let vendor = vendor(&polls);
     // 2.3 polls a second, as the Braket SDK does, for a minute.
     let start = Instant::now();
@@ -73,35 +78,114 @@ async fn a_waiting_task_is_answered_from_memory_until_the_interval_has_passed() 
         vendor.poll(ONE, "QUEUED", "2000").await;
         tokio::time::sleep(Duration::from_millis(430)).await;
     }
-    // Once a second at first, then every tenth of the wait.
-    let calls = vendor.calls();
-    assert!((15..40).contains(&calls), "{calls} of 140");
+    // At its submission, and 45 s later.
+    assert_eq!(vendor.calls(), 2, "of 140");
 
-    tokio::time::advance(Duration::from_secs(7)).await;
+    tokio::time::advance(Duration::from_mins(3)).await;
     let answer = vendor.poll(ONE, "RUNNING", "None").await;
     assert!(answer.contains("RUNNING"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn running_and_ended_tasks_are_asked_for_each_time() {
-    let polls = Polls::default();
+async fn ended_tasks_are_asked_for_each_time() {
+    let polls = polls();
     let vendor = vendor(&polls);
-    for status in ["RUNNING", "CANCELLING", "COMPLETED", "FAILED", "PONDERING"] {
+    for status in ["CANCELLING", "COMPLETED", "FAILED", "PONDERING"] {
         vendor.poll(ONE, status, "None").await;
         tokio::time::advance(Duration::from_millis(1)).await;
     }
-    assert_eq!(vendor.calls(), 5);
+    assert_eq!(vendor.calls(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_task_is_asked_for_at_a_tenth_of_its_running_time() {
+    let polls = polls();
+    let vendor = vendor(&polls);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_mins(1) {
+        vendor.poll(ONE, "RUNNING", "None").await;
+        tokio::time::sleep(Duration::from_millis(430)).await;
+    }
+    // Each time for the first 5 s, then at ages that grow by a tenth.
+    let calls = vendor.calls();
+    assert!((25..45).contains(&calls), "{calls} of 113");
+    tokio::time::advance(Duration::from_secs(6)).await;
+    assert!(vendor.poll(ONE, "COMPLETED", "None").await.contains("COMPLETED"));
+}
+
+/// A poll that is throttled, whatever is done about it; what was to be done.
+async fn throttled(polls: &Polls, calls: &mut u32) -> (Asked<()>, Option<Throttled>) {
+    let mut told = None;
+    let asked = polls
+        .answer(key(ONE), Instant::now(), async |throttled| {
+            *calls += 1;
+            told = Some(throttled);
+            polls.quota.throttled(Asks::Tasks, None);
+            Asked::Throttled(())
+        })
+        .await;
+    (asked, told)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_poll_is_answered_with_what_the_vendor_said_last() {
+    let polls = polls();
+    let vendor = vendor(&polls);
+    vendor.poll(ONE, "QUEUED", "2").await;
+    let (start, mut calls) = (Instant::now(), 0);
+    while start.elapsed() + Duration::from_secs(1) < LONGEST_KEPT {
+        tokio::time::sleep(Duration::from_millis(430)).await;
+        let (asked, told) = throttled(&polls, &mut calls).await;
+        assert!(text(&asked).contains("QUEUED"), "the program is told {}", text(&asked));
+        assert_ne!(told, Some(Throttled::AskAgain), "the program need not wait");
+    }
+    // After 1, 2, 4 s, then every 8 s, instead of 1,400 times.
+    assert!((60..90).contains(&calls), "{calls} questions");
+    // The vendor has not said anything for long: the program is told that.
+    tokio::time::advance(Duration::from_mins(3)).await;
+    let (asked, told) = throttled(&polls, &mut calls).await;
+    assert_eq!((text(&asked).as_str(), told), ("throttled", Some(Throttled::AskAgain)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_stands_in_for_an_answer_that_never_came_or_was_final() {
+    for before in [None, Some("COMPLETED"), Some("FAILED")] {
+        let polls = polls();
+        if let Some(status) = before {
+            vendor(&polls).poll(ONE, status, "None").await;
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        let (asked, told) = throttled(&polls, &mut 0).await;
+        assert_eq!(text(&asked), "throttled", "{before:?}");
+        assert_eq!(told, Some(Throttled::AskAgain), "{before:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vendor_that_wants_to_be_left_alone_is() {
+    let polls = polls();
+    let vendor = vendor(&polls);
+    vendor.poll(ONE, "QUEUED", "1").await;
+    polls.quota.throttled(Asks::Tasks, Some(Duration::from_mins(1)));
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(59) {
+        tokio::time::sleep(Duration::from_millis(430)).await;
+        assert!(vendor.poll(ONE, "RUNNING", "None").await.contains("QUEUED"));
+    }
+    assert_eq!(vendor.calls(), 1);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert!(vendor.poll(ONE, "RUNNING", "None").await.contains("RUNNING"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn other_attributes_and_other_regions_are_other_questions() {
-    let polls = Polls::default();
+    let polls = polls();
     let vendor = vendor(&polls);
     vendor.poll(ONE, "QUEUED", "9").await;
     vendor.poll("/quantum-task/a", "QUEUED", "9").await;
     let elsewhere = Key { region: "eu-north-1".into(), target: ONE.into() };
     polls
-        .answer(elsewhere, Instant::now(), async || {
+        .answer(elsewhere, Instant::now(), async |_| {
             vendor.calls.fetch_add(1, Ordering::SeqCst);
             whole("QUEUED", "9")
         })
@@ -111,7 +195,7 @@ async fn other_attributes_and_other_regions_are_other_questions() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_task_is_asked_for_again() {
-    let polls = Polls::default();
+    let polls = polls();
     let vendor = vendor(&polls);
     vendor.poll(ONE, "QUEUED", "9").await;
     vendor.poll("/quantum-task/ab", "QUEUED", "9").await;
@@ -124,7 +208,7 @@ async fn a_cancelled_task_is_asked_for_again() {
 
 #[tokio::test(start_paused = true)]
 async fn one_who_gives_up_does_not_take_the_others_down() {
-    let polls = Polls::default();
+    let polls = polls();
     let vendor = vendor(&polls);
     let first = vendor.poll(ONE, "QUEUED", "1");
     let gone = tokio::time::timeout(Duration::from_millis(10), first);
@@ -135,7 +219,7 @@ async fn one_who_gives_up_does_not_take_the_others_down() {
 
 #[tokio::test(start_paused = true)]
 async fn memory_is_bounded() {
-    let polls = Polls::default();
+    let polls = polls();
     let vendor = vendor(&polls);
     for index in 0..ROOM * 2 {
         vendor.poll(&format!("/quantum-task/{index}"), "QUEUED", "2000").await;

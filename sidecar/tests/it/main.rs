@@ -11,6 +11,7 @@ mod braket;
 mod cluster;
 mod gang;
 mod parent;
+mod quotas;
 mod release;
 mod watch;
 mod worker;

@@ -86,6 +86,7 @@ impl Loop {
             wanted: wanted_by_writer,
             shown,
             clock,
+            quota: Arc::default(),
         };
         let stop = CancellationToken::new();
         let ended = tokio::spawn(watch.run(stop.clone()));

@@ -7,14 +7,16 @@ use aws_credential_types::Credentials;
 use axum::body::Body;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use http::{HeaderMap, Response, StatusCode};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::Forwarder;
 use super::arrival::Accepted;
+use crate::answer;
 use crate::config::Target;
 use crate::hold::{self, Next, Seen};
 use crate::operation::Operation;
-use crate::polls::Whole;
+use crate::polls::{Throttled, Whole};
+use crate::quota::Asks;
 use crate::signature::{Covered, SignatureError, signed_again};
 use crate::upstream::{self, Attempt, Reading};
 
@@ -37,6 +39,7 @@ enum Tried {
     Answered {
         status: StatusCode,
         wish: Option<Duration>,
+        throttled: bool,
         outcome: Outcome,
     },
     NotSent(String),
@@ -51,6 +54,7 @@ enum Tried {
 impl Tried {
     fn seen(&self) -> Seen {
         match self {
+            Self::Answered { throttled: true, wish, .. } => Seen::Throttled(*wish),
             Self::Answered { status, wish, .. } => Seen::Answered(*status, *wish),
             Self::NotSent(_) | Self::Unsigned { .. } => Seen::NotSent,
             Self::Lost(_) => Seen::Lost,
@@ -60,11 +64,13 @@ impl Tried {
 
 impl Forwarder {
     /// Attempts until there is an answer to pass on or the time to hold has passed.
-    pub(super) async fn exchange(&self, accepted: &Accepted) -> Outcome {
+    pub(super) async fn exchange(&self, accepted: &Accepted, when: Throttled) -> Outcome {
         let host = &accepted.target.host;
         let repeat = accepted.operation.repeat();
-        let mut pauses = pauses();
+        let mut short_pauses = pauses();
+        let mut long_pauses = pauses_of_throttled();
         let mut arrived = false;
+        self.leave_alone(accepted).await;
         loop {
             if accepted.gone.is_cancelled() {
                 let error = "the program has closed its connection".to_owned();
@@ -72,6 +78,12 @@ impl Forwarder {
             }
             let tried = self.attempt(accepted).await;
             let seen = tried.seen();
+            if let Seen::Throttled(wish) = seen {
+                if let Some(asks) = asks(accepted.operation) {
+                    self.quota.throttled(asks, wish);
+                }
+                tracing::debug!(host, operation = ?accepted.operation, ?wish, "throttled");
+            }
             arrived |= seen != Seen::NotSent;
             let (error, outcome) = match tried {
                 Tried::Answered { status, outcome, .. } => {
@@ -92,8 +104,15 @@ impl Forwarder {
                     return Outcome::GaveUp { error, arrived };
                 }
             };
+            let pauses = match seen {
+                Seen::Throttled(_) => &mut long_pauses,
+                _ => &mut short_pauses,
+            };
             let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-            let left = accepted.deadline.saturating_duration_since(Instant::now());
+            let left = match (seen, when) {
+                (Seen::Throttled(_), Throttled::Tell) => Duration::ZERO,
+                _ => accepted.deadline.saturating_duration_since(Instant::now()),
+            };
             match (hold::next(seen, repeat, accepted.token, pause, left), outcome) {
                 (Next::PassOn, Some(outcome)) => return outcome,
                 (Next::Again(pause), _) => {
@@ -106,6 +125,17 @@ impl Forwarder {
                 }
                 (Next::HangUp, _) => return Outcome::HungUp { error },
                 (Next::GiveUp | Next::PassOn, _) => return Outcome::GaveUp { error, arrived },
+            }
+        }
+    }
+
+    /// Waits as long as the vendor wishes, if there is time for it.
+    async fn leave_alone(&self, accepted: &Accepted) {
+        let until = asks(accepted.operation).and_then(|asks| self.quota.not_before(asks));
+        if let Some(until) = until.filter(|until| *until < accepted.deadline) {
+            tokio::select! {
+                () = sleep_until(until) => {}
+                () = accepted.gone.cancelled() => {}
             }
         }
     }
@@ -135,7 +165,9 @@ impl Forwarder {
             Attempt::Lost(error) => return Tried::Lost(error),
         };
         let (status, wish) = (answer.status(), upstream::wish(answer.headers()));
-        let answered = |outcome| Tried::Answered { status, wish, outcome };
+        let kind = answer.headers().get(answer::ERROR_TYPE).and_then(|kind| kind.to_str().ok());
+        let throttled = hold::is_throttled(status, kind);
+        let answered = |outcome| Tried::Answered { status, wish, throttled, outcome };
         if !accepted.operation.is_read() {
             return answered(Outcome::Other(Box::new(upstream::streamed(answer))));
         }
@@ -179,4 +211,23 @@ pub(super) fn pauses() -> backon::ExponentialBackoff {
         .without_max_times()
         .with_jitter()
         .build()
+}
+
+/// Growing pauses after answers that the account asks too much.
+fn pauses_of_throttled() -> backon::ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_secs(1))
+        .with_max_delay(Duration::from_secs(15))
+        .without_max_times()
+        .with_jitter()
+        .build()
+}
+
+/// The quota that polling with this operation uses.
+fn asks(operation: Operation) -> Option<Asks> {
+    match operation {
+        Operation::GetQuantumTask => Some(Asks::Tasks),
+        Operation::GetDevice => Some(Asks::Devices),
+        _ => None,
+    }
 }

@@ -101,10 +101,11 @@ async fn what_the_vendor_refuses_is_passed_on_unchanged_and_told() {
     }
     assert_eq!(asked(&vendor, "CreateQuantumTask"), 4, "none of them was repeated");
 
-    vendor.add_fault(Fault::next(1, "GetDevice", action("ThrottlingException", Some("7"))));
+    // Longer than a request can be held.
+    vendor.add_fault(Fault::next(1, "GetDevice", action("ThrottlingException", Some("70"))));
     let error = bench.own().get_device().device_arn(SV1).send().await.unwrap_err();
     let headers = error.raw_response().unwrap().headers();
-    assert_eq!(headers.get("retry-after"), Some("7"));
+    assert_eq!(headers.get("retry-after"), Some("70"));
     assert_eq!(refusal(&error).0, 429);
 }
 

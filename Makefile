@@ -15,7 +15,7 @@ BUILD = cargo build --quiet --workspace
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ The two commands
 .PHONY: demo test
@@ -41,6 +41,12 @@ test-real: setup ## The lab itself, the keeper alone, then the stories, on a rea
 bench: setup ## Measure admission and release against their floors (release build)
 	@$(BUILD) --release --bin bench
 	SLUICE_PROFILE=release $(CARGO_TARGET_DIR)/release/bench
+
+##@ With an account
+.PHONY: check-account
+check-account: ## Check Sluice at the real Amazon Braket, with your keys: make check-account ARGS="--bucket NAME"
+	@$(BUILD) --bin check-account
+	@$(CARGO_TARGET_DIR)/debug/check-account $(ARGS)
 
 ##@ The local cluster
 .PHONY: setup up down

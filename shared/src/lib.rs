@@ -19,6 +19,7 @@ pub mod names;
 pub mod naming;
 pub mod patch;
 pub mod policy;
+pub mod price;
 #[cfg(feature = "process")]
 pub mod process;
 pub mod role;

@@ -1,12 +1,22 @@
 """localqpu, an emulator of another author: prints its URL; told `report`, what it has seen."""
 
+import ctypes
 import json
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import urllib.request
 from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+
+
+def ends_with_its_parent():
+    # The test kills this program without a word; its server must not outlive it.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
 
 with tempfile.TemporaryDirectory() as folder:
     scenario = Path(folder, "scenario.json")
@@ -16,6 +26,7 @@ with tempfile.TemporaryDirectory() as folder:
         [program, "start", "--port", "0", "--scenario", scenario],
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=ends_with_its_parent,
     )
     try:
         url = None

@@ -1,5 +1,7 @@
 //! `check-account` as its user runs it, at the emulator.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where a value is missing")]
+
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -34,7 +36,7 @@ async fn check(vendor: &Running, folder: &Path, args: &[&str]) -> Output {
         .env("AWS_ENDPOINT_URL_BRAKET", vendor.braket_url())
         .stdin(Stdio::null())
         .output();
-    tokio::time::timeout(Duration::from_secs(120), run).await.unwrap().unwrap()
+    tokio::time::timeout(Duration::from_mins(2), run).await.unwrap().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use listenfd::ListenFd;
 use sluice_shared::process::shutdown;
-use sluice_tap::{Quota, Tap, TapEvent, Trust};
+use sluice_tap::{Quota, Tap, TapEvent};
 use tokio::net::TcpListener as AsyncListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -30,6 +30,8 @@ use crate::ready;
 use crate::vendor::Vendor;
 use crate::vendor::braket::Braket;
 use crate::vendor::credentials::Renewed;
+use crate::vendor::http;
+use crate::vendor::settings::Settings;
 
 /// Things seen that wait for the loop; senders wait beyond that.
 const SEEN: usize = 256;
@@ -77,6 +79,7 @@ fn serve(args: Args) -> Result<()> {
             parent::die_with_it()?;
             let stop = shutdown::on_signals().context("no signal handler")?;
             let sockets = Sockets::inherited(config.not_tapped.is_none())?;
+            let config = config.with(&Settings::read().await);
             Worker::build(config, sockets, None)?.run(stop).await
         }),
         Some(Command::Ready) | None => {
@@ -148,6 +151,7 @@ fn bind(port: u16, what: &str) -> Result<TcpListener> {
 pub struct Worker {
     config: Config,
     braket: Arc<Braket>,
+    credentials: Renewed,
     tap: Option<(Tap, AsyncListener)>,
     control: AsyncListener,
     client: Option<Client>,
@@ -164,7 +168,8 @@ impl Worker {
     /// # Errors
     /// When a socket or an HTTP client cannot be used. Call it inside of a runtime.
     pub fn build(config: Config, sockets: Sockets, client: Option<Client>) -> Result<Self> {
-        let credentials = Renewed::from_environment(config.region.clone());
+        let http = http::client(&config.roots);
+        let credentials = Renewed::from_environment(config.region.clone(), config.hosts, http);
         Self::with_credentials(config, sockets, client, credentials)
     }
 
@@ -183,11 +188,9 @@ impl Worker {
         let tap = match sockets.tap {
             None => None,
             Some(socket) => {
-                let trust =
-                    if config.role_keys { Trust::SameRoleSource } else { Trust::VerifiedOnly };
                 let tap_config = sluice_tap::Config {
                     upstream: config.upstream.clone(),
-                    trust,
+                    roots: config.roots.clone(),
                     quota: Arc::clone(&quota),
                     ..sluice_tap::Config::default()
                 };
@@ -197,8 +200,11 @@ impl Worker {
         };
         let clock = Clock::wall();
         let shown = watch::Sender::new(Arc::new(State::new(rules(&config), clock.now())));
+        let braket = Braket::new(credentials.clone(), config.endpoint.clone())
+            .through(config.hosts, http::client(&config.roots));
         Ok(Self {
-            braket: Arc::new(Braket::new(credentials, config.endpoint.clone())),
+            braket: Arc::new(braket),
+            credentials,
             tap,
             control: listener(sockets.control)?,
             client,
@@ -240,7 +246,7 @@ impl Worker {
             check: Arc::new(move |id| check.check_id(id)),
         });
         let mut control = tokio::spawn(axum::serve(self.control, router).into_future());
-        let mut intake = tokio::spawn(intake::run(events_of_tap, seen));
+        let mut intake = tokio::spawn(intake::run(events_of_tap, seen, self.credentials));
         let mut tapped = tokio::spawn(serve_tap(self.tap, stop.clone()));
         let ended = CancellationToken::new();
         let watch = Watch {
@@ -300,6 +306,7 @@ fn rules(config: &Config) -> Rules {
         incarnation: config.pod_uid.clone(),
         gang: format!("{}/{}", config.namespace, config.gang),
         announce_url: format!("http://127.0.0.1:{}", config.control_port),
+        hints: config.hints.clone(),
     }
 }
 
@@ -310,6 +317,9 @@ fn introduce(config: &Config) {
         n => format!("{n} consumers wait for {} ({} task(s))", stamp.policy, stamp.tasks),
     };
     info!("sidecar of a {role} in gang {namespace}/{gang}: {waits}");
+    for hint in &config.hints {
+        warn!("{hint}");
+    }
     let port = config.control_port;
     if let Some(why) = &config.not_tapped {
         warn!(

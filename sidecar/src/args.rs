@@ -6,7 +6,9 @@ use sluice_shared::naming::gang_name;
 use sluice_shared::process::telemetry::LogArgs;
 use sluice_shared::role::{Role, UnknownRole};
 use sluice_shared::stamp::{Discovery, Stamp, StampError};
-use sluice_tap::{Endpoint, EndpointError, Upstream};
+use sluice_tap::{Endpoint, EndpointError, Hosts, Roots, Upstream};
+
+use crate::vendor::settings::Settings;
 
 /// Follows the quantum task of the pod's program and orders the release of its gang.
 ///
@@ -88,12 +90,6 @@ pub struct PodArgs {
     /// The same in the older word.
     #[arg(long, env = "AWS_DEFAULT_REGION")]
     pub default_region: Option<String>,
-    /// Set where keys come from a role of the service account.
-    #[arg(long, env = "AWS_WEB_IDENTITY_TOKEN_FILE")]
-    pub web_identity_token_file: Option<String>,
-    /// Set where keys come from a service on the node.
-    #[arg(long, env = "AWS_CONTAINER_CREDENTIALS_FULL_URI")]
-    pub container_credentials: Option<String>,
 }
 
 /// The environment, checked.
@@ -119,8 +115,12 @@ pub struct Config {
     pub upstream: Upstream,
     /// Region where the token service is asked.
     pub region: Option<String>,
-    /// Program and sidecar get different session keys of one role.
-    pub role_keys: bool,
+    /// Which hosts of the vendor the sidecar itself asks.
+    pub hosts: Hosts,
+    /// Whom to trust as the vendor.
+    pub roots: Roots,
+    /// Why the program may not get along with the tap: for people, each with what to do.
+    pub hints: Vec<String>,
     /// Loopback port of announcements.
     pub control_port: u16,
     /// Loopback port of the tap.
@@ -182,7 +182,7 @@ impl Config {
         .into_iter()
         .find_map(|(variable, value)| value.map(|value| (variable, value)));
         let upstream = match &endpoint {
-            None => Upstream::Regional,
+            None => Upstream::default(),
             Some((variable, value)) => Upstream::Url(
                 Endpoint::parse(value)
                     .map_err(|source| ConfigError::Endpoint { variable, source })?,
@@ -195,9 +195,9 @@ impl Config {
             endpoint: endpoint.map(|(_, value)| value),
             upstream,
             region: given(pod.region).or(given(pod.default_region)),
-            role_keys: given(pod.web_identity_token_file)
-                .or(given(pod.container_credentials))
-                .is_some(),
+            hosts: Hosts::default(),
+            roots: Roots::default(),
+            hints: Vec::new(),
             control_port: ports.control_port,
             tap_port: ports.tap_port,
             pod_name,
@@ -207,6 +207,35 @@ impl Config {
             stamp,
             role,
         })
+    }
+}
+
+impl Config {
+    /// The same with what the program's AWS settings say. Endpoints of the environment go before
+    /// those of a profile.
+    #[must_use]
+    pub fn with(mut self, settings: &Settings) -> Self {
+        if self.not_tapped.is_none() {
+            self.hints = settings.hints();
+        }
+        if let (None, Some(url)) = (&self.endpoint, &settings.endpoint) {
+            match Endpoint::parse(url) {
+                Ok(endpoint) => {
+                    self.upstream = Upstream::Url(endpoint);
+                    self.endpoint = Some(url.clone());
+                }
+                Err(error) => self.hints.push(format!(
+                    "endpoint_url of the profile {:?} is left out of account: {error}",
+                    settings.profile
+                )),
+            }
+        }
+        if self.endpoint.is_none() {
+            self.upstream = Upstream::Regional(settings.hosts);
+        }
+        self.hosts = settings.hosts;
+        self.roots = settings.roots();
+        self
     }
 }
 
@@ -254,7 +283,29 @@ mod tests {
         };
         let config = Config::of(pod, PORTS).unwrap();
         assert_eq!(config.endpoint.as_deref(), Some("http://b:1"));
-        assert_eq!(Config::of(mk_pod(), PORTS).unwrap().upstream, Upstream::Regional);
+        assert_eq!(Config::of(mk_pod(), PORTS).unwrap().upstream, Upstream::default());
+    }
+
+    #[test]
+    fn the_profile_names_the_endpoint_where_the_environment_names_none() {
+        let hosts = Hosts { fips: true, dual_stack: false };
+        let settings =
+            Settings { endpoint: Some("https://p.example".into()), hosts, ..Settings::default() };
+        let alone = Config::of(mk_pod(), PORTS).unwrap().with(&settings);
+        assert_eq!(alone.endpoint.as_deref(), Some("https://p.example"));
+        assert_eq!(alone.upstream.target("us-east-1").host, "p.example");
+        let pod =
+            PodArgs { upstream_aws_endpoint_url: Some("http://env.example".into()), ..mk_pod() };
+        let both = Config::of(pod, PORTS).unwrap().with(&settings);
+        assert_eq!(both.endpoint.as_deref(), Some("http://env.example"));
+        let none = Settings { endpoint: None, ..settings };
+        let regional = Config::of(mk_pod(), PORTS).unwrap().with(&none);
+        assert_eq!(regional.upstream, Upstream::Regional(hosts));
+        assert_eq!(regional.hints.len(), 1, "{:?}", regional.hints);
+        let bad = Settings { endpoint: Some("nowhere".into()), ..Settings::default() };
+        let kept = Config::of(mk_pod(), PORTS).unwrap().with(&bad);
+        assert_eq!(kept.upstream, Upstream::default());
+        assert!(kept.hints[0].starts_with("endpoint_url of the profile"), "{:?}", kept.hints);
     }
 
     #[test]

@@ -62,5 +62,7 @@ async fn discover() -> anyhow::Result<Client> {
         },
     };
     config.connect_timeout = Some(CONNECT);
+    // The program's proxy leads to the vendor; inside of a cluster the client uses none either.
+    config.proxy_url = None;
     Ok(Client::try_from(config)?)
 }

@@ -1,5 +1,6 @@
 //! What the tap tells, in the words of the follower.
 
+use jiff::Timestamp;
 use sluice_tap::{TapEvent, TaskFacts};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -8,12 +9,36 @@ use crate::follow::report;
 use crate::follow::state::{Line, Seen};
 use crate::vendor::Reading;
 use crate::vendor::braket::position;
+use crate::vendor::credentials::{Renewed, Source};
 
 /// Hands on what the tap tells until one of both ends is gone.
-pub(crate) async fn run(mut events: mpsc::Receiver<TapEvent>, seen: mpsc::Sender<Seen>) {
+pub(crate) async fn run(
+    mut events: mpsc::Receiver<TapEvent>,
+    seen: mpsc::Sender<Seen>,
+    credentials: Renewed,
+) {
     let mut last = None;
+    // Since when the vendor does not take the keys.
+    let mut ended: Option<Timestamp> = None;
     while let Some(event) = events.recv().await {
-        let line = line(&event);
+        let news = match &event {
+            TapEvent::KeysEnded { code, at, .. } => {
+                credentials.forget().await;
+                let since = *ended.get_or_insert(*at);
+                Some(Seen::TapProblem(Some(keys_ended(code, since, credentials.source().await))))
+            }
+            TapEvent::KeysTaken { .. } => {
+                ended = None;
+                Some(Seen::TapProblem(None))
+            }
+            _ => of(&event),
+        };
+        let line = match (&event, &news) {
+            (TapEvent::KeysEnded { .. }, Some(Seen::TapProblem(Some(text)))) => {
+                Some(Line { warn: true, text: text.clone() })
+            }
+            _ => line(&event),
+        };
         // A program that tries again and again is told of once.
         if line != last {
             match &line {
@@ -23,11 +48,22 @@ pub(crate) async fn run(mut events: mpsc::Receiver<TapEvent>, seen: mpsc::Sender
             }
             last = line;
         }
-        let Some(news) = of(event) else { continue };
+        let Some(news) = news else { continue };
         if seen.send(news).await.is_err() {
             return;
         }
     }
+}
+
+/// Why requests are held, and what to do. PURE.
+fn keys_ended(code: &str, since: Timestamp, source: Source) -> String {
+    format!(
+        "the AWS credentials have ended, the vendor refuses them since {} ({code}; {}); the \
+         program's requests are held and the gates stay shut; it goes on by itself once they are \
+         renewed",
+        since.strftime("%H:%M"),
+        source.advice()
+    )
 }
 
 /// What only the log needs to know. PURE.
@@ -50,6 +86,9 @@ fn line(event: &TapEvent) -> Option<Line> {
             true,
             format!("the sidecar has no credentials to sign the program's requests with: {error}"),
         ),
+        TapEvent::KeysTaken { .. } => {
+            (false, "the vendor takes the AWS credentials again".to_owned())
+        }
         TapEvent::SubmissionUnknown { error, .. } => (
             true,
             format!(
@@ -60,14 +99,15 @@ fn line(event: &TapEvent) -> Option<Line> {
         TapEvent::Submitting { .. }
         | TapEvent::Submitted { .. }
         | TapEvent::SubmissionRefused { .. }
+        | TapEvent::KeysEnded { .. }
         | TapEvent::Polled { .. } => return None,
     };
     Some(Line { warn, text })
 }
 
 /// What the follower needs to know. PURE.
-fn of(event: TapEvent) -> Option<Seen> {
-    Some(match event {
+fn of(event: &TapEvent) -> Option<Seen> {
+    Some(match event.clone() {
         TapEvent::Submitted { submission, task_id, .. } => Seen::Submitted {
             id: task_id,
             device: submission.device,
@@ -95,6 +135,8 @@ fn of(event: TapEvent) -> Option<Seen> {
         TapEvent::UpstreamBack { .. } => Seen::TapProblem(None),
         TapEvent::Submitting { .. }
         | TapEvent::SubmissionUnknown { .. }
+        | TapEvent::KeysEnded { .. }
+        | TapEvent::KeysTaken { .. }
         | TapEvent::CancelRequested { .. } => return None,
     })
 }
@@ -113,7 +155,6 @@ fn reading(facts: TaskFacts) -> Reading {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use sluice_tap::Submission;
 
     use super::*;
@@ -127,7 +168,7 @@ mod tests {
         let facts = TaskFacts::of(body).unwrap();
         let at = Timestamp::UNIX_EPOCH;
         let event = TapEvent::Polled { facts, region: "r".into(), at };
-        let Some(Seen::Polled(reading, seen_at)) = of(event) else { panic!("a poll is a poll") };
+        let Some(Seen::Polled(reading, seen_at)) = of(&event) else { panic!("a poll is a poll") };
         assert_eq!((reading.id.as_str(), reading.device.as_deref()), ("t", Some("d")));
         assert_eq!(reading.position.as_deref(), Some(">2000"));
         assert!(reading.priority && reading.submitted_at.is_some());
@@ -144,7 +185,7 @@ mod tests {
             message: Some("the spending limit is reached".into()),
             at: Timestamp::UNIX_EPOCH,
         };
-        let Some(Seen::SubmissionRefused { message }) = of(event) else { panic!("it is refused") };
+        let Some(Seen::SubmissionRefused { message }) = of(&event) else { panic!("it is refused") };
         assert_eq!(message, "ServiceQuotaExceededException: the spending limit is reached");
     }
 }

@@ -20,6 +20,7 @@
 pub mod app;
 pub mod args;
 pub mod control;
+pub mod environment;
 pub mod follow;
 pub mod gang;
 mod intake;

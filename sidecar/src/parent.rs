@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{error, warn};
 
 use crate::app::Sockets;
+use crate::environment::{self, Change};
 
 /// First descriptor that is handed down, by the convention of socket activation.
 const FIRST: i32 = 3;
@@ -144,6 +145,23 @@ fn spawn(sockets: &Sockets) -> Result<Option<Pid>> {
     }
     let own = std::env::current_exe().context("the own binary is not found")?;
     let mut command = Command::new(own);
+    let environment = environment::changes(
+        |name| std::env::var(name).ok(),
+        |path| std::path::Path::new(path).exists(),
+    );
+    for change in environment {
+        match change {
+            Change::Set(name, value) => command.env(name, value),
+            Change::Remove(name, path) => {
+                warn!(
+                    "{name} names {path}, which the sidecar does not have; it trusts the roots of \
+                     its own image; mount that file as a volume in the container that asks for \
+                     the qpu"
+                );
+                command.env_remove(name)
+            }
+        };
+    }
     command
         .arg("worker")
         .env("LISTEN_FDS", mappings.len().to_string())

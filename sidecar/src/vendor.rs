@@ -3,6 +3,8 @@
 pub mod braket;
 pub mod credentials;
 pub mod front;
+pub mod http;
+pub mod settings;
 
 use std::time::Duration;
 
@@ -56,6 +58,8 @@ pub enum FailureKind {
     NotFound,
     /// There are no credentials to ask with.
     NoCredentials,
+    /// The credentials have ended: the message says where they come from and how to renew them.
+    Expired,
     /// The vendor refuses the credentials, or what they may do.
     Denied,
     /// Too many requests.

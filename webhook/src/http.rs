@@ -68,11 +68,9 @@ async fn review<T: Admit>(
         Err(Malformed::Object { uid, message }) => {
             let mut response = AdmissionResponse::invalid(&message);
             response.uid = uid;
-            tracing::warn!(message, "a review holds an object that cannot be read");
             (response, "invalid", "object")
         }
         Err(Malformed::Review(message)) => {
-            tracing::warn!(message, "a request is no review");
             return (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response();
         }
     };
@@ -138,7 +136,16 @@ fn parse<T: Admit>(body: &[u8]) -> Result<AdmissionRequest<T>, Malformed> {
             review.types.kind,
             if review.request.is_some() { "" } else { "out" },
         ),
-        Err(error) => format!("the review cannot be read: {error}"),
+        Err(error) => {
+            // The error may repeat a value of the object; whoever sent it gets that, the log not.
+            tracing::warn!(
+                line = error.line(),
+                column = error.column(),
+                kind = ?error.classify(),
+                "a review cannot be read"
+            );
+            format!("the review cannot be read: {error}")
+        }
     };
     match serde_json::from_slice::<Envelope>(body) {
         Ok(Envelope { api_version, kind, request: Some(Addressee { uid }) })

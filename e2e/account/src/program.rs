@@ -54,7 +54,7 @@ impl Program {
         let tap_config = Config {
             upstream: match &upstream {
                 Some(url) => Upstream::Url(Endpoint::parse(url)?),
-                None => Upstream::Regional,
+                None => Upstream::default(),
             },
             ..Config::default()
         };

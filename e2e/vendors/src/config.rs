@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::braket::device::{Device, catalogue};
 use crate::braket::queue::{Ahead, Mode};
 use crate::identity::Principal;
+use crate::sessions::ContainerRole;
 
 /// The whole configuration. In a file (JSON) every field may be left out.
 #[derive(Debug, Clone, Deserialize)]
@@ -30,6 +31,8 @@ pub struct Config {
     pub journal: usize,
     /// Whether the journal keeps whole answers.
     pub record_answers: bool,
+    /// The role of the container credentials service.
+    pub container: ContainerRole,
     /// Whether an output bucket that nobody created is taken to exist.
     pub any_bucket: bool,
 }
@@ -45,6 +48,7 @@ impl Default for Config {
             quota_scale: 1.0,
             journal: 20_000,
             record_answers: false,
+            container: ContainerRole::default(),
             any_bucket: true,
         }
     }

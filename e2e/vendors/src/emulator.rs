@@ -21,6 +21,7 @@ use crate::fault::Fault;
 use crate::hub::Hub;
 use crate::identity::Principal;
 use crate::journal::Entry;
+use crate::sessions::ContainerRole;
 use crate::simulator::{Health, Simulator};
 use crate::{clock, control, front};
 
@@ -110,6 +111,12 @@ impl Running {
     #[must_use]
     pub fn braket_url(&self) -> String {
         format!("http://{}", self.vendor)
+    }
+
+    /// URL of the container credentials service, for `AWS_CONTAINER_CREDENTIALS_FULL_URI`.
+    #[must_use]
+    pub fn container_credentials_url(&self) -> String {
+        format!("{}{}", self.braket_url(), crate::hub::CONTAINER_CREDENTIALS)
     }
 
     /// Base URL of the control API.
@@ -340,6 +347,11 @@ impl Steering {
     /// Adds or replaces a principal.
     pub fn add_principal(&self, principal: Principal) {
         self.hub.lock().principals.insert(principal);
+    }
+
+    /// Changes the role of the container credentials service.
+    pub fn set_container(&self, role: ContainerRole) {
+        self.hub.lock().container = role;
     }
 
     /// Makes a bucket of an account, as its owner would have done long ago.

@@ -18,9 +18,13 @@ use crate::identity::{Principal, Principals};
 use crate::journal::{Entry, Journal};
 use crate::quota::Quotas;
 use crate::s3::{self, Store};
+use crate::sessions::{self, ContainerRole};
 use crate::signature::{Authorization, Refusal, Signed, header, sha256_hex, verify};
 use crate::simulator::Simulator;
 use crate::sts;
+
+/// Path of the container credentials service, on the vendor port like the rest.
+pub(crate) const CONTAINER_CREDENTIALS: &str = "/container-credentials";
 
 /// Everything that requests and control calls change.
 #[derive(Debug)]
@@ -32,6 +36,7 @@ pub(crate) struct State {
     pub(crate) journal: Journal,
     pub(crate) store: Store,
     pub(crate) latency: Duration,
+    pub(crate) container: ContainerRole,
 }
 
 /// State, worker and wake-up call.
@@ -113,6 +118,7 @@ enum Operation {
     Braket(api::Operation),
     S3(s3::Operation),
     Sts(String),
+    ContainerCredentials,
     Unknown,
 }
 
@@ -122,6 +128,7 @@ impl Operation {
             Self::Braket(operation) => operation.name(),
             Self::S3(operation) => operation.name(),
             Self::Sts(action) => action,
+            Self::ContainerCredentials => "ContainerCredentials",
             Self::Unknown => "Unknown",
         }
     }
@@ -137,6 +144,7 @@ impl Hub {
             journal: Journal::new(config.journal),
             store: Store::default(),
             latency: Duration::ZERO,
+            container: config.container.clone(),
         };
         Self {
             state: Mutex::new(state),
@@ -162,6 +170,7 @@ impl Hub {
         state.journal.clear();
         state.store = Store::default();
         state.latency = Duration::ZERO;
+        state.container = self.config.container.clone();
     }
 
     /// Finds out what a request is, and takes the fault that strikes it off the table.
@@ -188,6 +197,8 @@ impl Hub {
         }
         .unwrap_or(Operation::Unknown);
         let service = service.unwrap_or(Service::Braket);
+        let for_container = call.method == Method::GET && call.path == CONTAINER_CREDENTIALS;
+        let operation = if for_container { Operation::ContainerCredentials } else { operation };
 
         let mut state = self.lock();
         let caller = match (authorization, &parsed) {
@@ -220,9 +231,11 @@ impl Hub {
     /// Does the work of a request.
     pub(crate) fn perform(&self, call: &Call, read: &mut Read, now: Timestamp) -> Reply {
         let done = match &read.operation {
-            Operation::Sts(action) if action == "AssumeRoleWithWebIdentity" => {
-                self.assume(call, now)
+            Operation::Sts(action) if action == sts::WITH_WEB_IDENTITY => {
+                let principals = &mut self.lock().principals;
+                assume(principals, action, call, now)
             }
+            Operation::ContainerCredentials => Ok(self.for_container(call, now)),
             _ => match &read.caller {
                 Err(refusal) => Err(refusal.error(read.service)),
                 Ok(principal) => self.perform_as(call, read, principal, now),
@@ -237,12 +250,17 @@ impl Hub {
         reply
     }
 
-    fn assume(&self, call: &Call, now: Timestamp) -> Result<Reply, ApiError> {
-        let form = String::from_utf8_lossy(&call.body);
-        let id = Uuid::new_v4().to_string();
-        let principals = &mut self.lock().principals;
-        let body = sts::assume_role_with_web_identity(principals, &form, &id, now)?;
-        Ok(Reply::ok(200, "text/xml", body))
+    fn for_container(&self, call: &Call, now: Timestamp) -> Reply {
+        let state = &mut *self.lock();
+        let token = header(&call.headers, "authorization");
+        let made = sessions::for_container(&mut state.principals, &state.container, token, now);
+        if let Some(body) = made {
+            return Reply::ok(200, "application/json", body);
+        }
+        let body = r#"{"code": "AccessDenied", "message": "the token is not the role's"}"#;
+        let mut reply = Reply::ok(403, "application/json", body.to_owned());
+        reply.error = Some("AccessDenied".to_owned());
+        reply
     }
 
     fn perform_as(
@@ -291,6 +309,9 @@ impl Hub {
                 headers.push(("x-amz-request-id", Uuid::new_v4().simple().to_string()));
                 Ok(Reply { status: answer.status, headers, body: answer.body, error: None })
             }
+            Operation::Sts(action) if action == "AssumeRole" => {
+                assume(&mut state.principals, action, call, now)
+            }
             Operation::Sts(action) if action == "GetCallerIdentity" => {
                 let id = Uuid::new_v4().to_string();
                 Ok(Reply::ok(200, "text/xml", sts::caller_identity(principal, &id)))
@@ -299,7 +320,7 @@ impl Hub {
                 "InvalidAction",
                 format!("Could not find operation {action} for version 2011-06-15"),
             )),
-            Operation::Unknown => Err(ApiError::new(
+            Operation::ContainerCredentials | Operation::Unknown => Err(ApiError::new(
                 "UnknownOperationException",
                 format!("{} {} is not an operation that is served", call.method, call.path),
             )),
@@ -323,6 +344,18 @@ impl Hub {
             ))),
         }
     }
+}
+
+fn assume(
+    principals: &mut Principals,
+    action: &str,
+    call: &Call,
+    now: Timestamp,
+) -> Result<Reply, ApiError> {
+    let form = String::from_utf8_lossy(&call.body);
+    let id = Uuid::new_v4().to_string();
+    let body = sts::assume_role(principals, action, &form, &id, now)?;
+    Ok(Reply::ok(200, "text/xml", body))
 }
 
 fn entry(

@@ -14,6 +14,9 @@
 //! their end, the caller's clock, rights, quotas of each account and region, the region of
 //! devices and tasks, the model's limits on every field. Every answer follows the vendor's model.
 //!
+//! `GET /container-credentials` on the vendor port is a container credentials service, as the agents
+//! of EKS Pod Identity and ECS are one ([`ContainerRole`]): each caller gets keys of its own.
+//!
 //! # Choices where the vendor's behaviour is not published
 //! * A `clientToken` counts for one account in one region. The same token with the same body
 //!   (as JSON) gives the same ARN; with another body, `ValidationException`.
@@ -72,6 +75,7 @@ pub mod identity;
 pub mod journal;
 pub mod quota;
 pub mod s3;
+pub mod sessions;
 pub mod signature;
 pub mod simulator;
 pub mod sts;
@@ -85,4 +89,5 @@ pub use emulator::{Emulator, Running, StartError, Steering, TaskView};
 pub use fault::{Action, Fault, Stage};
 pub use identity::Principal;
 pub use journal::Entry;
+pub use sessions::ContainerRole;
 pub use simulator::Health;

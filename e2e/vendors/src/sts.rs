@@ -1,12 +1,15 @@
 //! AWS Security Token Service as far as SDKs need it.
 
-use jiff::{SignedDuration, Timestamp};
-use uuid::Uuid;
+use jiff::Timestamp;
+use secrecy::ExposeSecret;
 
 use crate::braket::api::values;
 use crate::error::{ApiError, escape};
 use crate::identity::{Principal, Principals};
+use crate::sessions::{self, Session};
 
+/// The action that needs no signature: the token is the proof.
+pub(crate) const WITH_WEB_IDENTITY: &str = "AssumeRoleWithWebIdentity";
 const XMLNS: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
 /// The action that a form names.
@@ -28,13 +31,15 @@ pub fn caller_identity(principal: &Principal, request_id: &str) -> String {
     )
 }
 
-/// `AssumeRoleWithWebIdentity`: makes temporary credentials for a role of a known account. Any
-/// token that is not empty is accepted: the emulator has no identity provider to ask.
+/// `AssumeRole` and `AssumeRoleWithWebIdentity`: makes temporary credentials for a role of a known
+/// account. Any web identity token that is not empty is accepted: the emulator has no identity
+/// provider to ask.
 ///
 /// # Errors
 /// `ValidationError` for a missing part, `AccessDenied` for a role of an unknown account.
-pub fn assume_role_with_web_identity(
+pub fn assume_role(
     principals: &mut Principals,
+    action: &str,
     form: &str,
     request_id: &str,
     now: Timestamp,
@@ -47,7 +52,9 @@ pub fn assume_role_with_web_identity(
             .ok_or_else(|| ApiError::new("ValidationError", format!("{name} is missing")))
     };
     let (role, session) = (part("RoleArn")?, part("RoleSessionName")?);
-    part("WebIdentityToken")?;
+    if action == WITH_WEB_IDENTITY {
+        part("WebIdentityToken")?;
+    }
     let seconds = part("DurationSeconds").ok().and_then(|text| text.parse().ok());
     let seconds: i64 = seconds.unwrap_or(3_600).clamp(900, 43_200);
     let pieces: Vec<_> = role.split(':').collect();
@@ -55,26 +62,22 @@ pub fn assume_role_with_web_identity(
         return Err(ApiError::new("ValidationError", format!("{role} is not the ARN of a role")));
     };
     if !principals.knows_account(account) {
-        let text = "Not authorized to perform sts:AssumeRoleWithWebIdentity";
+        let text = format!("Not authorized to perform sts:{action}");
         return Err(ApiError::new("AccessDenied", text));
     }
     let name = path.trim_start_matches("role/");
-    let random = || Uuid::new_v4().simple().to_string();
-    let (key, secret, token) =
-        (format!("ASIA{}", &random().to_uppercase()[..16]), random(), random());
-    let end = now + SignedDuration::from_secs(seconds);
+    let made = sessions::make(principals, (account, name, &session), seconds, now);
     let arn = format!("arn:aws:sts::{account}:assumed-role/{name}/{session}");
-    let mut principal = Principal::user(&key, &secret, account, "").with_session(&token, Some(end));
-    principal.name = format!("assumed-role/{name}/{session}");
-    principals.insert(principal);
     let (arn, session) = (escape(&arn), escape(&session));
+    let Session { key, end, .. } = &made;
+    let (secret, token) = (made.secret.expose_secret(), made.token.expose_secret());
     Ok(format!(
-        "<AssumeRoleWithWebIdentityResponse xmlns=\"{XMLNS}\"><AssumeRoleWithWebIdentityResult>\
+        "<{action}Response xmlns=\"{XMLNS}\"><{action}Result>\
          <Credentials><AccessKeyId>{key}</AccessKeyId><SecretAccessKey>{secret}</SecretAccessKey>\
          <SessionToken>{token}</SessionToken><Expiration>{end:.0}</Expiration></Credentials>\
          <AssumedRoleUser><Arn>{arn}</Arn><AssumedRoleId>AROA:{session}</AssumedRoleId>\
-         </AssumedRoleUser></AssumeRoleWithWebIdentityResult><ResponseMetadata>\
+         </AssumedRoleUser></{action}Result><ResponseMetadata>\
          <RequestId>{request_id}</RequestId></ResponseMetadata>\
-         </AssumeRoleWithWebIdentityResponse>"
+         </{action}Response>"
     ))
 }

@@ -3,8 +3,11 @@
 use std::io::IsTerminal;
 
 use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tracing::Level;
+use tracing_subscriber::filter::{FilterExt, LevelFilter, ParseError, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, registry};
 
 /// Flags of the log, to be flattened into a binary's arguments.
 #[derive(Debug, Clone, clap::Args)]
@@ -27,18 +30,28 @@ pub enum LogFormat {
     Json,
 }
 
-/// Libraries whose debug lines can carry headers or bodies, and so credentials. They stay at
-/// `warn` whatever the flag says.
-const QUIET: [&str; 8] = [
-    "aws_config",
-    "aws_runtime",
-    "aws_sdk_braket",
-    "aws_sigv4",
-    "aws_smithy_runtime",
-    "h2",
-    "hyper",
-    "reqwest",
+/// Libraries whose lines can carry headers or bodies, and so credentials, by the beginnings of their
+/// names, with the most that they may say. No directive of a user gets more out of them.
+const QUIET: [(&str, LevelFilter); 9] = [
+    // They warn of an answer that they cannot read with the whole answer, keys included. What
+    // matters comes back as an error and is told by us.
+    ("aws_", LevelFilter::OFF),
+    ("h2", LevelFilter::WARN),
+    ("hyper", LevelFilter::WARN),
+    // It warns of an answer that it cannot read with the whole answer.
+    ("kube_client", LevelFilter::ERROR),
+    ("log", LevelFilter::WARN),
+    ("reqwest", LevelFilter::WARN),
+    ("rustls", LevelFilter::WARN),
+    ("tower", LevelFilter::WARN),
+    ("want", LevelFilter::WARN),
 ];
+
+/// Whether a line may be written at all.
+fn is_allowed(target: &str, level: Level) -> bool {
+    let most = QUIET.iter().find(|(library, _)| target.starts_with(library)).map(|(_, most)| most);
+    most.is_none_or(|most| level <= *most)
+}
 
 impl LogArgs {
     /// Starts logging to standard error.
@@ -56,23 +69,45 @@ impl LogArgs {
     /// As [`Self::init`].
     pub fn init_with(&self, directives: &[&str]) -> Result<(), ParseError> {
         let mut filter: EnvFilter = self.log.parse()?;
-        for library in QUIET {
-            filter = filter.add_directive(format!("{library}=warn").parse()?);
-        }
         for directive in directives {
             filter = filter.add_directive(directive.parse()?);
         }
+        let allowed = filter_fn(|line| is_allowed(line.target(), *line.level()));
+        let filter = filter.and(allowed);
         let colour = std::io::stderr().is_terminal()
             && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter)
+        let lines = tracing_subscriber::fmt::layer()
             .with_writer(std::io::stderr)
             .with_target(false)
             .with_ansi(colour);
         match self.log_format {
-            LogFormat::Text => builder.init(),
-            LogFormat::Json => builder.json().flatten_event(true).init(),
+            LogFormat::Text => registry().with(lines.with_filter(filter)).init(),
+            LogFormat::Json => {
+                registry().with(lines.json().flatten_event(true).with_filter(filter)).init();
+            }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_that_see_credentials_say_little_and_ours_everything() {
+        for (target, level, expected) in [
+            ("sluice_tap::forward", Level::TRACE, true),
+            ("aws_smithy_runtime::client::orchestrator", Level::DEBUG, false),
+            ("aws_config::profile", Level::ERROR, false),
+            ("rustls::webpki", Level::WARN, true),
+            ("hyper_util::client::legacy", Level::TRACE, false),
+            ("h2::codec", Level::TRACE, false),
+            ("kube_client::client", Level::WARN, false),
+            ("kube_client::client", Level::ERROR, true),
+            ("kube_runtime::watcher", Level::DEBUG, true),
+        ] {
+            assert_eq!(is_allowed(target, level), expected, "{target} {level}");
+        }
     }
 }

@@ -72,7 +72,22 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
             let Some(task) = state.tasks.iter_mut().find(|t| t.reading.id == id) else { return };
             task.asked_at = None;
             match outcome {
-                Ok(reading) => learn(task, reading, asked_at, now, Some(deciding)),
+                Ok(reading) => {
+                    if let Some((since, failure)) = &task.failing
+                        && matches!(
+                            failure.kind,
+                            FailureKind::Expired | FailureKind::NoCredentials | FailureKind::Denied
+                        )
+                    {
+                        let name = report::name(&task.reading.id);
+                        let minutes = elapsed(*since, now.at).as_secs() / 60;
+                        let text = format!(
+                            "the credentials hold again: {name} can be read, after {minutes} min"
+                        );
+                        say(steps, false, text);
+                    }
+                    learn(task, reading, asked_at, now, Some(deciding));
+                }
                 Err(failure) => fail(task, failure, now, steps),
             }
         }

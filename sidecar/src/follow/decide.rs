@@ -151,6 +151,10 @@ fn remind(state: &mut State, now: Now, steps: &mut Vec<Step>) {
                 SILENT.as_secs() / 60
             ),
         );
+        // What was said at the start, beside what it may have led to.
+        for hint in &state.rules.hints {
+            say(steps, true, hint.clone());
+        }
     }
     if state.gang.is_none() && !state.told.no_gang && running >= PATIENCE {
         state.told.no_gang = true;

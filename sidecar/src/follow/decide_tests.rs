@@ -21,6 +21,7 @@ pub(super) fn mk_rules(role: Role, policy: ReleasePolicy) -> Rules {
         backend: None,
         incarnation: "pod-1".into(),
         gang: "ns/g".into(),
+        hints: Vec::new(),
         announce_url: "http://127.0.0.1:8730".into(),
     }
 }

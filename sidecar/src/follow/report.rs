@@ -125,6 +125,14 @@ pub fn problem(state: &State, at: Timestamp) -> Option<String> {
                      account; the gates stay shut and it is tried again"
                 ),
             ),
+            FailureKind::Expired => (
+                0,
+                format!(
+                    "the AWS credentials have ended, the vendor refuses them since {} ({message}); \
+                     the gates stay shut, and it goes on by itself once they are renewed",
+                    since.strftime("%H:%M")
+                ),
+            ),
             FailureKind::Denied => (
                 1,
                 format!(

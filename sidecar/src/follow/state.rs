@@ -31,6 +31,8 @@ pub struct Rules {
     pub gang: String,
     /// The announcement address, for messages.
     pub announce_url: String,
+    /// Why the program may not get along with the tap, for messages.
+    pub hints: Vec<String>,
 }
 
 impl Rules {

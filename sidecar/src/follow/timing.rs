@@ -122,6 +122,8 @@ pub fn device_interval(position: Position, luck: f64, stretch: f64) -> Duration 
 #[must_use]
 pub fn back_off(failure: &Failure, failures: u32, luck: f64) -> Duration {
     let longest = Duration::from_secs(match failure.kind {
+        // Renewed keys are to be taken up soon, and are read anew at each try.
+        FailureKind::Expired => 15,
         FailureKind::NotFound | FailureKind::Away => 30,
         FailureKind::NoCredentials | FailureKind::Denied | FailureKind::Throttled => 60,
         FailureKind::Refused => 120,

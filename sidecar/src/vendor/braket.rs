@@ -12,9 +12,11 @@ use aws_sdk_braket::operation::get_device::GetDeviceOutput;
 use aws_sdk_braket::operation::get_quantum_task::GetQuantumTaskOutput;
 use aws_sdk_braket::types::{QuantumTaskAdditionalAttributeName, QueueName, QueuePriority};
 use aws_sdk_braket::{Client, Config};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::http::Response;
 use jiff::Timestamp;
 use sluice_shared::task::TaskState;
+use sluice_tap::{Hosts, quote};
 
 use super::credentials::Renewed;
 use super::front::queue_size;
@@ -24,6 +26,8 @@ use super::{DeviceReading, Failure, FailureKind, NotATask, Reading, Vendor};
 const CALL: Duration = Duration::from_secs(10);
 /// Time to connect.
 const CONNECT: Duration = Duration::from_secs(3);
+/// Longest reason of a failed task that is repeated.
+const REASON: usize = 1024;
 /// Longest piece of a foreign text that is repeated in ours.
 const QUOTE: usize = 300;
 
@@ -33,6 +37,10 @@ pub struct Braket {
     credentials: Renewed,
     /// Another host than the regional one, as the user's program has it.
     endpoint: Option<String>,
+    /// Which regional hosts, where there is no endpoint.
+    hosts: Hosts,
+    /// A client with roots of the user's, where the system's do not do.
+    http: Option<SharedHttpClient>,
     /// A task is read in the region of its ARN; most programs use one.
     clients: Mutex<BTreeMap<String, Client>>,
 }
@@ -44,7 +52,19 @@ impl Braket {
     /// tap.
     #[must_use]
     pub fn new(credentials: Renewed, endpoint: Option<String>) -> Self {
-        Self { credentials, endpoint, clients: Mutex::default() }
+        Self {
+            credentials,
+            endpoint,
+            hosts: Hosts::default(),
+            http: None,
+            clients: Mutex::default(),
+        }
+    }
+
+    /// The same at these hosts, through this client.
+    #[must_use]
+    pub fn through(self, hosts: Hosts, http: Option<SharedHttpClient>) -> Self {
+        Self { hosts, http, ..self }
     }
 
     fn client(&self, region: &str) -> Client {
@@ -67,9 +87,12 @@ impl Braket {
             .timeout_config(timeouts)
             // The follower decides when to ask again; two layers of retries would multiply.
             .retry_config(RetryConfig::disabled());
-        if let Some(endpoint) = &self.endpoint {
-            config = config.endpoint_url(endpoint);
-        }
+        config = match &self.endpoint {
+            // The library takes no such setting beside an endpoint.
+            Some(endpoint) => config.endpoint_url(endpoint),
+            None => config.use_fips(self.hosts.fips).use_dual_stack(self.hosts.dual_stack),
+        };
+        config.set_http_client(self.http.clone());
         Client::from_conf(config.build())
     }
 
@@ -77,9 +100,13 @@ impl Braket {
     where
         E: Error + ProvideErrorMetadata + Send + Sync + 'static,
     {
-        let failure = failure_of(error);
-        if failure.kind == FailureKind::Denied {
+        let mut failure = failure_of(error);
+        if matches!(failure.kind, FailureKind::Denied | FailureKind::Expired) {
             self.credentials.forget().await;
+        }
+        if failure.kind == FailureKind::Expired {
+            let code = error.code().unwrap_or("expired");
+            failure.message = format!("{code}; {}", self.credentials.source().await.advice());
         }
         failure
     }
@@ -170,7 +197,7 @@ pub fn reading(id: &str, answer: &GetQuantumTaskOutput) -> Reading {
         state: TaskState::from(answer.status().as_str()),
         position: position(queue.map(aws_sdk_braket::types::QuantumTaskQueueInfo::position)),
         priority: queue.and_then(|q| q.queue_priority()) == Some(&QueuePriority::Priority),
-        reason: answer.failure_reason().map(str::to_owned),
+        reason: answer.failure_reason().map(|reason| quote(reason, REASON)),
         submitted_at: Timestamp::from_second(answer.created_at().secs()).ok(),
     }
 }
@@ -235,6 +262,9 @@ fn kind_of(status: Option<u16>, code: &str) -> FailureKind {
     if code.contains("Throttl") || code.contains("TooManyRequests") {
         return FailureKind::Throttled;
     }
+    if code.starts_with("ExpiredToken") {
+        return FailureKind::Expired;
+    }
     match status {
         None | Some(200..=299 | 408 | 500..) => FailureKind::Away,
         Some(401 | 403) => FailureKind::Denied,
@@ -242,14 +272,9 @@ fn kind_of(status: Option<u16>, code: &str) -> FailureKind {
         Some(429) => FailureKind::Throttled,
         // Some services name a refused key with 400.
         Some(_)
-            if [
-                "ExpiredToken",
-                "UnrecognizedClient",
-                "InvalidClientTokenId",
-                "InvalidSignature",
-            ]
-            .iter()
-            .any(|c| code.starts_with(c)) =>
+            if ["UnrecognizedClient", "InvalidClientTokenId", "InvalidSignature"]
+                .iter()
+                .any(|c| code.starts_with(c)) =>
         {
             FailureKind::Denied
         }
@@ -278,7 +303,7 @@ fn root(error: &(dyn Error + 'static)) -> String {
 }
 
 fn cut(text: &str) -> String {
-    text.chars().take(QUOTE).collect()
+    quote(text, QUOTE)
 }
 
 #[cfg(test)]
@@ -313,13 +338,13 @@ mod tests {
 
     #[test]
     fn what_status_and_code_mean() {
-        use FailureKind::{Away, Denied, NotFound, Refused, Throttled};
+        use FailureKind::{Away, Denied, Expired, NotFound, Refused, Throttled};
         let rows = [
             (Some(404), "ResourceNotFoundException", NotFound),
             (Some(429), "ThrottlingException", Throttled),
             (Some(400), "ThrottlingException", Throttled),
-            (Some(403), "ExpiredTokenException", Denied),
-            (Some(400), "ExpiredTokenException", Denied),
+            (Some(403), "ExpiredTokenException", Expired),
+            (Some(400), "ExpiredTokenException", Expired),
             (Some(403), "UnrecognizedClientException", Denied),
             (Some(403), "AccessDeniedException", Denied),
             (Some(401), "", Denied),

@@ -7,11 +7,15 @@ use std::time::{Duration, SystemTime};
 
 use aws_config::Region;
 use aws_config::default_provider::credentials::DefaultCredentialsChain;
+use aws_config::provider_config::ProviderConfig;
 use aws_credential_types::Credentials;
+use aws_credential_types::credential_feature::AwsCredentialFeature;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::future::ProvideCredentials as ProvideFuture;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use futures::future::BoxFuture;
+use sluice_tap::{Hosts, is_of_a_role};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -39,12 +43,99 @@ struct Inner {
 struct Kept {
     outcome: Result<Credentials, String>,
     read_at: Instant,
+    /// Where the last good ones came from.
+    source: Source,
+    /// The vendor does not take them.
+    is_forgotten: bool,
+}
+
+impl Kept {
+    fn new(outcome: Result<Credentials, String>, source: Source) -> Self {
+        Self { outcome, read_at: Instant::now(), source, is_forgotten: false }
+    }
+
+    fn age(&self) -> Duration {
+        self.read_at.elapsed()
+    }
 }
 
 // Not derived: credentials must never be printed.
 impl fmt::Debug for Renewed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Renewed").finish_non_exhaustive()
+    }
+}
+
+/// Where credentials come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Variables of the container.
+    Environment,
+    /// Keys in a profile of a mounted file.
+    Profile,
+    /// A role that a profile names.
+    ProfileRole,
+    /// The role of the service account, by its token (IRSA).
+    WebIdentity,
+    /// A service on the node or in the pod (EKS Pod Identity, ECS).
+    Service,
+    /// The role of the node.
+    Node,
+    /// None of these.
+    Other,
+}
+
+impl Source {
+    /// The source of these credentials, as the library notes it.
+    #[must_use]
+    pub fn of(credentials: &Credentials) -> Self {
+        use AwsCredentialFeature as Feature;
+        let noted = credentials.get_property::<Vec<Feature>>();
+        let is_from = |feature| noted.is_some_and(|noted| noted.contains(&feature));
+        // Outermost first: a profile may take its keys from any of the others.
+        if is_from(Feature::CredentialsProfile) {
+            return if is_of_a_role(credentials) { Self::ProfileRole } else { Self::Profile };
+        }
+        if is_from(Feature::CredentialsHttp) {
+            return Self::Service;
+        }
+        if is_from(Feature::CredentialsImds) {
+            return Self::Node;
+        }
+        if is_of_a_role(credentials) {
+            return Self::WebIdentity;
+        }
+        if is_from(Feature::CredentialsEnvVars) { Self::Environment } else { Self::Other }
+    }
+
+    /// Whence, and what to do when they have ended: the end of a sentence.
+    #[must_use]
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Environment => {
+                "they come from environment variables, which never change in a running pod: for \
+                 long waits mount them as a file or use a role of the service account; this pod \
+                 has to be started again with new ones"
+            }
+            Self::Profile => {
+                "they come from a profile in a mounted file: update the Secret behind it (a mount \
+                 with subPath never changes; the kubelet needs about a minute)"
+            }
+            Self::ProfileRole => {
+                "they come from a role that the profile names: check that its source keys hold and \
+                 that the role may still be taken on"
+            }
+            Self::WebIdentity => {
+                "they come from the role of the service account: check its trust policy, and that \
+                 the token service can be reached"
+            }
+            Self::Service => {
+                "they come from the container credentials service: check its agent, and the role \
+                 association of the service account"
+            }
+            Self::Node => "they come from the role of the node: check the instance's profile",
+            Self::Other => "renew them where they come from",
+        }
     }
 }
 
@@ -56,15 +147,29 @@ struct KeptFailure(String);
 impl Renewed {
     /// The default chain of the AWS SDKs: environment, profile, web identity, container, instance.
     ///
-    /// `region` is where a token service is asked when the environment names none.
+    /// `region` is where a token service is asked when the environment names none, `hosts` and
+    /// `http` how.
     #[must_use]
-    pub fn from_environment(region: Option<String>) -> Self {
+    pub fn from_environment(
+        region: Option<String>,
+        hosts: Hosts,
+        http: Option<SharedHttpClient>,
+    ) -> Self {
         Self::new(move || {
             let region = region.clone().unwrap_or_else(|| "us-east-1".to_owned());
+            let mut config = ProviderConfig::default()
+                .with_use_fips(Some(hosts.fips))
+                .with_use_dual_stack(Some(hosts.dual_stack));
+            if let Some(http) = &http {
+                config = config.with_http_client(http.clone());
+            }
             Box::pin(async move {
                 // The chain is built anew each time: it keeps a profile file that it once read.
-                let chain =
-                    DefaultCredentialsChain::builder().region(Region::new(region)).build().await;
+                let chain = DefaultCredentialsChain::builder()
+                    .region(Region::new(region))
+                    .configure(config)
+                    .build()
+                    .await;
                 chain.provide_credentials().await
             })
         })
@@ -93,9 +198,14 @@ impl Renewed {
     /// once in a few seconds.
     pub async fn forget(&self) {
         let mut kept = self.0.kept.lock().await;
-        if kept.as_ref().is_some_and(|k| k.outcome.is_ok() && k.read_at.elapsed() >= PAUSE) {
-            *kept = None;
+        if let Some(kept) = kept.as_mut().filter(|k| k.outcome.is_ok() && k.age() >= PAUSE) {
+            kept.is_forgotten = true;
         }
+    }
+
+    /// Where the credentials came from that were last read.
+    pub async fn source(&self) -> Source {
+        self.0.kept.lock().await.as_ref().map_or(Source::Other, |kept| kept.source)
     }
 
     /// The provider as the AWS libraries take it.
@@ -119,20 +229,23 @@ impl Renewed {
             Ok(loaded) => loaded,
             Err(_) => Err(CredentialsError::provider_timed_out(LOAD)),
         };
+        let known = kept.as_ref().map_or(Source::Other, |kept| kept.source);
         match (loaded, kept.as_mut()) {
             (Ok(fresh), _) => {
-                *kept = Some(Kept { outcome: Ok(fresh.clone()), read_at: Instant::now() });
+                *kept = Some(Kept::new(Ok(fresh.clone()), Source::of(&fresh)));
                 Ok(fresh)
             }
             // An outage of the token service is no reason to drop what still works.
-            (Err(_), Some(Kept { outcome: Ok(old), read_at })) if left(old) > Duration::ZERO => {
+            (Err(_), Some(Kept { outcome: Ok(old), read_at, is_forgotten: false, .. }))
+                if left(old) > Duration::ZERO =>
+            {
                 // Tried again after the pause, not at every request.
                 *read_at = Instant::now();
                 Ok(old.clone())
             }
             (Err(error), _) => {
                 let text = innermost(&error);
-                *kept = Some(Kept { outcome: Err(text), read_at: Instant::now() });
+                *kept = Some(Kept::new(Err(text), known));
                 Err(error)
             }
         }
@@ -156,8 +269,9 @@ fn left(credentials: &Credentials) -> Duration {
 }
 
 fn is_good(kept: &Kept) -> bool {
-    let age = kept.read_at.elapsed();
+    let age = kept.age();
     match &kept.outcome {
+        _ if kept.is_forgotten => false,
         Err(_) => age < PAUSE,
         Ok(credentials) if credentials.expiry().is_some() => {
             left(credentials) > MARGIN || age < PAUSE
@@ -243,6 +357,45 @@ mod tests {
         assert!(innermost(&kept).contains("no such profile"), "{kept:?}");
         tokio::time::advance(PAUSE).await;
         assert_eq!(renewed.get().await.unwrap().access_key_id(), "AKIA1");
+    }
+
+    #[test]
+    fn sources() {
+        use AwsCredentialFeature::{
+            CredentialsEnvVars, CredentialsEnvVarsStsWebIdToken, CredentialsHttp, CredentialsImds,
+            CredentialsProfile, CredentialsStsAssumeRole,
+        };
+        for (noted, expected) in [
+            (vec![CredentialsEnvVars], Source::Environment),
+            (vec![CredentialsProfile], Source::Profile),
+            (vec![CredentialsStsAssumeRole, CredentialsProfile], Source::ProfileRole),
+            (vec![CredentialsEnvVarsStsWebIdToken], Source::WebIdentity),
+            (vec![CredentialsHttp], Source::Service),
+            (vec![CredentialsImds], Source::Node),
+            (vec![], Source::Other),
+        ] {
+            let mut keys = mk_keys("ASIA", None);
+            keys.set_property(noted);
+            assert_eq!(Source::of(&keys), expected);
+        }
+        assert_eq!(Source::of(&mk_keys("AKIA", None)), Source::Other);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_source_is_known_while_it_fails() {
+        let (renewed, _) = mk_counting(|n| match n {
+            0 => {
+                let mut keys = mk_keys("ASIA0", None);
+                keys.set_property(vec![AwsCredentialFeature::CredentialsHttp]);
+                Ok(keys)
+            }
+            _ => Err(CredentialsError::not_loaded("the agent is away")),
+        });
+        renewed.get().await.unwrap();
+        tokio::time::advance(PAUSE).await;
+        renewed.forget().await;
+        renewed.get().await.unwrap_err();
+        assert_eq!(renewed.source().await, Source::Service);
     }
 
     #[tokio::test]

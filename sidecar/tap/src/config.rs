@@ -4,20 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::quota::Quota;
-use crate::trust::Trust;
 
 /// The whole configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where requests go.
     pub upstream: Upstream,
-    /// Whose requests are forwarded.
-    pub trust: Trust,
     /// How long a request is held while the vendor is away. Keep it under the 60 s after which
     /// botocore gives up.
     pub hold: Duration,
-    /// Root certificates in PEM to trust instead of the system's (what `AWS_CA_BUNDLE` names).
-    pub ca_bundle: Option<Vec<u8>>,
+    /// Whom to trust as the vendor.
+    pub roots: Roots,
     /// What is known of the vendor's quotas, shared with whoever else asks for this pod.
     pub quota: Arc<Quota>,
     /// Limits and time-outs.
@@ -27,14 +24,25 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            upstream: Upstream::Regional,
-            trust: Trust::default(),
+            upstream: Upstream::default(),
             hold: Duration::from_secs(50),
-            ca_bundle: None,
+            roots: Roots::default(),
             quota: Arc::default(),
             limits: Limits::default(),
         }
     }
+}
+
+/// Root certificates, in PEM.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Roots {
+    /// Those of the system.
+    #[default]
+    System,
+    /// These instead of the system's (what `AWS_CA_BUNDLE` names).
+    Only(Vec<u8>),
+    /// These beside the system's (what `NODE_EXTRA_CA_CERTS` names).
+    Also(Vec<u8>),
 }
 
 /// Limits and time-outs of single steps. None of them ends a wait for a task.
@@ -83,13 +91,37 @@ impl Default for Limits {
 }
 
 /// Where requests go.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Upstream {
-    /// `https://braket.<region>.amazonaws.com`, with the region of the caller's signature.
-    #[default]
-    Regional,
+    /// The vendor's host in the region of the caller's signature.
+    Regional(Hosts),
     /// One endpoint for all regions, as the user had set it.
     Url(Endpoint),
+}
+
+impl Default for Upstream {
+    fn default() -> Self {
+        Self::Regional(Hosts::default())
+    }
+}
+
+/// Which of the vendor's hosts of a region are used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hosts {
+    /// Those with validated cryptography (`AWS_USE_FIPS_ENDPOINT`).
+    pub fips: bool,
+    /// Those with IPv4 and IPv6 (`AWS_USE_DUALSTACK_ENDPOINT`).
+    pub dual_stack: bool,
+}
+
+impl Hosts {
+    /// The host of a region.
+    #[must_use]
+    pub fn of(self, region: &str) -> String {
+        let service = if self.fips { "braket-fips" } else { "braket" };
+        let domain = if self.dual_stack { "api.aws" } else { "amazonaws.com" };
+        format!("{service}.{region}.{domain}")
+    }
 }
 
 /// An endpoint URL of the user.
@@ -173,8 +205,8 @@ impl Upstream {
     #[must_use]
     pub fn target(&self, region: &str) -> Target {
         match self {
-            Self::Regional => {
-                let host = format!("braket.{region}.amazonaws.com");
+            Self::Regional(hosts) => {
+                let host = hosts.of(region);
                 Target { origin: format!("https://{host}"), host, prefix: String::new() }
             }
             Self::Url(endpoint) => Target {
@@ -215,10 +247,15 @@ mod tests {
                 "{url}"
             );
         }
-        assert_eq!(
-            Upstream::Regional.target("eu-north-1").origin,
-            "https://braket.eu-north-1.amazonaws.com"
-        );
+        for (fips, dual_stack, origin) in [
+            (false, false, "https://braket.eu-north-1.amazonaws.com"),
+            (true, false, "https://braket-fips.eu-north-1.amazonaws.com"),
+            (false, true, "https://braket.eu-north-1.api.aws"),
+            (true, true, "https://braket-fips.eu-north-1.api.aws"),
+        ] {
+            let upstream = Upstream::Regional(Hosts { fips, dual_stack });
+            assert_eq!(upstream.target("eu-north-1").origin, origin);
+        }
     }
 
     #[test]

@@ -98,6 +98,20 @@ pub enum TapEvent {
         /// When.
         at: Timestamp,
     },
+    /// The vendor does not take the sidecar's keys any more; requests are held.
+    KeysEnded {
+        /// Key id of the sidecar.
+        key_id: String,
+        /// The vendor's word, such as `ExpiredTokenException`.
+        code: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// The vendor takes the sidecar's keys again.
+    KeysTaken {
+        /// When.
+        at: Timestamp,
+    },
     /// The vendor cannot be reached; requests are held.
     UpstreamAway {
         /// Host that is away.
@@ -179,6 +193,14 @@ fn add(waiting: &mut VecDeque<TapEvent>, event: TapEvent) {
                 matches!(old, TapEvent::Refused { caller_key_id: id, message: text, .. }
                     if id == caller_key_id && text == message)
             });
+            if told {
+                return;
+            }
+        }
+        TapEvent::KeysEnded { key_id, .. } => {
+            let told = waiting
+                .iter()
+                .any(|old| matches!(old, TapEvent::KeysEnded { key_id: id, .. } if id == key_id));
             if told {
                 return;
             }

@@ -50,6 +50,8 @@ pub(crate) struct Forwarder {
     /// What the log has said already: a program repeats itself twice a second.
     said: Mutex<HashSet<String>>,
     keyless: AtomicBool,
+    /// The vendor does not take our keys any more.
+    ended: AtomicBool,
     pub(crate) outbox: Outbox,
     /// Submissions go on when the program's connection breaks; they end here.
     pub(crate) submissions: TaskTracker,
@@ -70,6 +72,7 @@ impl Forwarder {
             budget: Arc::new(Semaphore::new(config.limits.bodies)),
             said: Mutex::default(),
             keyless: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             outbox: Outbox::default(),
             submissions: TaskTracker::new(),
             config,
@@ -125,7 +128,14 @@ impl Forwarder {
             region: accepted.claim.region.clone(),
             target: accepted.target_path[accepted.target.prefix.len()..].to_owned(),
         };
-        let ask = async |throttled| match self.exchange(accepted, throttled).await {
+        // Where the program can be given an earlier answer, it is not kept waiting for keys.
+        let ask = async |throttled, has_last: bool| match self
+            .exchange_until(accepted, throttled, if has_last { arrived } else { accepted.deadline })
+            .await
+        {
+            keyless @ (Outcome::KeysEnded(_) | Outcome::GaveUp { keyless: true, .. }) => {
+                Asked::Keyless(keyless)
+            }
             Outcome::Whole(whole) if hold::is_throttled(whole.status, kind_of(&whole)) => {
                 Asked::Throttled(Outcome::Whole(whole))
             }
@@ -147,10 +157,11 @@ impl Forwarder {
         .await
         {
             Ok(Asked::Whole(whole, _)) => Outcome::Whole(whole),
-            Ok(Asked::Throttled(other) | Asked::Other(other)) => other,
+            Ok(Asked::Throttled(other) | Asked::Keyless(other) | Asked::Other(other)) => other,
             Err(_) => Outcome::GaveUp {
                 error: "an earlier poll of the same task is still unanswered".to_owned(),
                 arrived: false,
+                keyless: false,
             },
         };
         self.respond(accepted, outcome)
@@ -209,7 +220,7 @@ impl Forwarder {
 
     fn respond(&self, accepted: &Accepted, outcome: Outcome) -> Result<Response<Body>, HungUp> {
         match outcome {
-            Outcome::Whole(whole) => {
+            Outcome::Whole(whole) | Outcome::KeysEnded(whole) => {
                 let mut response = Response::new(Body::from(whole.body.clone()));
                 *response.status_mut() = whole.status;
                 *response.headers_mut() = whole.headers.clone();
@@ -251,7 +262,7 @@ fn told(outcome: &Outcome, submission: Submission, region: String) -> TapEvent {
             let error = format!("the vendor answered {} without an ARN", whole.status);
             TapEvent::SubmissionUnknown { submission, region, error, at }
         }
-        Outcome::Whole(whole) => TapEvent::SubmissionRefused {
+        Outcome::Whole(whole) | Outcome::KeysEnded(whole) => TapEvent::SubmissionRefused {
             submission,
             region,
             status: whole.status,
@@ -263,7 +274,7 @@ fn told(outcome: &Outcome, submission: Submission, region: String) -> TapEvent {
             let error = format!("the vendor's answer {} was too long", response.status());
             TapEvent::SubmissionUnknown { submission, region, error, at }
         }
-        Outcome::GaveUp { error, arrived: false } => TapEvent::SubmissionRefused {
+        Outcome::GaveUp { error, arrived: false, .. } => TapEvent::SubmissionRefused {
             submission,
             region,
             status: StatusCode::SERVICE_UNAVAILABLE,
@@ -271,7 +282,7 @@ fn told(outcome: &Outcome, submission: Submission, region: String) -> TapEvent {
             message: Some(error.clone()),
             at,
         },
-        Outcome::GaveUp { error, arrived: true } | Outcome::HungUp { error } => {
+        Outcome::GaveUp { error, arrived: true, .. } | Outcome::HungUp { error } => {
             TapEvent::SubmissionUnknown { submission, region, error: error.clone(), at }
         }
     }

@@ -13,6 +13,8 @@ pub(crate) enum Seen {
     Answered(StatusCode, Option<Duration>),
     /// The vendor did nothing because the account asks too much; with its wish to be left alone.
     Throttled(Option<Duration>),
+    /// The vendor does not take the keys of our signature any more: nothing was done.
+    KeysEnded,
     /// No connection: not a byte of the request has left.
     NotSent,
     /// The request may have arrived; its answer did not.
@@ -35,7 +37,7 @@ pub(crate) enum Next {
 /// Decides about one attempt.
 ///
 /// `token`: the request carries a `clientToken`. `pause`: the next step of the back-off.
-/// `left`: how long the request may still be held.
+/// `left`: how long the request may still be held. Keys that have ended may be renewed meanwhile.
 #[must_use]
 pub(crate) fn next(
     seen: Seen,
@@ -61,6 +63,8 @@ pub(crate) fn next(
             let pause = wish.map_or(pause, |wish| wish.max(pause));
             if repeat == Repeat::Freely && pause < left { Next::Again(pause) } else { Next::PassOn }
         }
+        Seen::KeysEnded if pause < left => Next::Again(pause),
+        Seen::KeysEnded => Next::PassOn,
         Seen::Lost if !repeatable => Next::HangUp,
         Seen::NotSent | Seen::Lost if pause < left => Next::Again(pause),
         Seen::NotSent | Seen::Lost => Next::GiveUp,
@@ -114,6 +118,9 @@ mod tests {
             ("away, wishes too much", wait(503, 60), Freely, false, LEFT, PassOn),
             ("away, no time left", answered(504), Freely, false, PAUSE, PassOn),
             ("submission, away", answered(503), WithToken, true, LEFT, PassOn),
+            ("keys ended", Seen::KeysEnded, Freely, false, LEFT, Again(PAUSE)),
+            ("submission, keys ended", Seen::KeysEnded, WithToken, false, LEFT, Again(PAUSE)),
+            ("keys ended for long", Seen::KeysEnded, Freely, false, PAUSE, PassOn),
             ("no connection", Seen::NotSent, Freely, false, LEFT, Again(PAUSE)),
             ("submission, no connection", Seen::NotSent, WithToken, false, LEFT, Again(PAUSE)),
             ("no connection for long", Seen::NotSent, WithToken, true, Duration::ZERO, GiveUp),

@@ -37,6 +37,18 @@ struct Held {
     current: Option<Credentials>,
     previous: Option<Credentials>,
     asked: Option<Instant>,
+    /// The vendor says that `current` are not good any more.
+    refused: bool,
+}
+
+/// Codes by which the vendor says that the keys themselves are not good, whatever they may do.
+const REFUSED: [&str; 4] =
+    ["ExpiredToken", "UnrecognizedClient", "InvalidClientTokenId", "InvalidToken"];
+
+/// Whether an error code of the vendor says that the keys have ended. The region or version that
+/// some services append does not matter.
+pub(crate) fn says_ended(code: &str) -> bool {
+    REFUSED.iter().any(|known| code.starts_with(known))
 }
 
 impl Keys {
@@ -50,11 +62,27 @@ impl Keys {
         self.held.lock().await.fresh(&self.provider, self.limit, None).await
     }
 
+    /// The vendor does not take the credentials with this key id any more: the source is asked
+    /// again, at most once in a few seconds.
+    pub(crate) async fn refused(&self, key_id: &str) {
+        let mut held = self.held.lock().await;
+        if held.current.as_ref().is_some_and(|current| current.access_key_id() == key_id) {
+            held.refused = true;
+        }
+    }
+
     /// Credentials to check a caller's signature with: those with the caller's key id if there
     /// are such, else the current ones.
     pub(crate) async fn like(&self, key_id: &str) -> Result<Credentials, NoCredentials> {
         let mut held = self.held.lock().await;
-        let current = held.fresh(&self.provider, self.limit, Some(key_id)).await?;
+        let current = match held.fresh(&self.provider, self.limit, Some(key_id)).await {
+            Ok(current) => current,
+            // Nothing can be signed now, but whose request it is can still be told.
+            Err(error) => {
+                let ended = held.current.as_ref().filter(|c| c.access_key_id() == key_id);
+                return ended.cloned().ok_or(error);
+            }
+        };
         let known = held.previous.as_ref().filter(|previous| {
             previous.access_key_id() == key_id
                 && current.access_key_id() != key_id
@@ -73,7 +101,7 @@ impl Held {
     ) -> Result<Credentials, NoCredentials> {
         let age = self.asked.map(|asked| asked.elapsed());
         if let Some(current) = &self.current
-            && !is_due(current.expiry(), SystemTime::now(), age, self.lacks(wanted))
+            && !is_due(current.expiry(), SystemTime::now(), age, self.refused || self.lacks(wanted))
         {
             return Ok(current.clone());
         }
@@ -87,6 +115,7 @@ impl Held {
                 {
                     tracing::info!(key = new.access_key_id(), "the credentials have changed");
                     self.previous = self.current.take();
+                    self.refused = false;
                 }
                 self.current = Some(new.clone());
                 return Ok(new);
@@ -118,7 +147,7 @@ impl Held {
 }
 
 /// Whether the source must be asked. `age`: since the last question; `lacks`: a caller uses a key
-/// that is not known.
+/// that is not known, or the vendor does not take ours.
 fn is_due(expiry: Option<SystemTime>, now: SystemTime, age: Option<Duration>, lacks: bool) -> bool {
     let Some(age) = age else { return true };
     let old = match expiry {

@@ -10,12 +10,16 @@
 //! ```
 //!
 //! What holds:
-//! * Only requests of the sidecar's own principal go on; see [`Trust`]. Path, query and body go on
-//!   byte for byte, with all end-to-end headers; the signature is made again with the caller's
-//!   time, so that the vendor judges the caller's clock.
+//! * Only requests of the sidecar's own principal go on: its signature is computed again. Where
+//!   program and sidecar each got session keys of one role it cannot be, and session keys of the
+//!   same account pass. Path, query and body go on byte for byte, with all end-to-end headers;
+//!   the signature is made again with the caller's time, so that the vendor judges that clock.
 //! * While the vendor is away requests are held, not refused, for [`Config::hold`]; then they get
 //!   503, which SDKs repeat. What the vendor answers goes back unchanged. Throttled reads are held
 //!   likewise, with longer pauses, and `Retry-After` is obeyed.
+//! * While the vendor says that our keys have expired requests are held too, and signed again with
+//!   what the source of the keys tells meanwhile. A poll of a task that waited or ran when it was
+//!   last asked for gets that answer again.
 //! * A submission is sent again only if not a byte of it has left, or after a lost answer with the
 //!   same `clientToken`, by which the vendor makes one task of both. Once the program's connection
 //!   is gone, nothing more is sent.
@@ -37,17 +41,19 @@ mod keys;
 mod operation;
 mod polls;
 pub mod quota;
+mod quote;
 mod serve;
 mod signature;
 mod trust;
 mod upstream;
 mod wire;
 
-pub use config::{Config, Endpoint, EndpointError, Limits, Target, Upstream};
+pub use config::{Config, Endpoint, EndpointError, Hosts, Limits, Roots, Target, Upstream};
 pub use events::TapEvent;
 pub use intents::{Forward, Intents};
 pub use operation::{Operation, Repeat};
 pub use quota::{Asks, Quota, Stretch};
+pub use quote::quote;
 pub use serve::{BuildError, Tap};
-pub use trust::Trust;
+pub use trust::is_of_a_role;
 pub use wire::{Submission, TaskFacts};

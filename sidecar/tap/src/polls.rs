@@ -37,6 +37,8 @@ pub(crate) struct Key {
 
 /// Tasks whose answers are kept at one time. More are forwarded as they come.
 const ROOM: usize = 256;
+/// While we have no keys the vendor is asked for a task once in this time.
+const KEYLESS: Duration = Duration::from_secs(3);
 /// Largest answer that is kept.
 const LARGEST: usize = 64 << 10;
 /// Longest time for which a throttled vendor is spoken for.
@@ -87,9 +89,14 @@ impl Kept {
         now < self.good_until || arrived <= self.got
     }
 
+    /// Whether the task waited or ran, so that the answer is not the last one.
+    fn is_of_a_live_task(&self) -> bool {
+        !self.interval.is_zero()
+    }
+
     /// Whether it can stand in for an answer that a throttled vendor does not give.
     fn stands_in(&self, now: Instant) -> bool {
-        !self.interval.is_zero() && now < self.got + LONGEST_KEPT
+        self.is_of_a_live_task() && now < self.got + LONGEST_KEPT
     }
 }
 
@@ -107,6 +114,8 @@ pub(crate) enum Asked<T> {
     Whole(Arc<Whole>, Option<Box<TaskFacts>>),
     /// The vendor wants fewer questions; what it said to that.
     Throttled(T),
+    /// We have no keys that the vendor takes.
+    Keyless(T),
     Other(T),
 }
 
@@ -117,13 +126,16 @@ impl Polls {
 
     /// The answer to a poll that arrived at `arrived`: the last one while it is good, else that
     /// of `ask`. Those who ask at the same time wait for one question.
+    ///
+    /// `ask` is also told whether there is an answer of a task that waits or runs: that one is given
+    /// again while we have no keys, for however long, so that the program does not die of our keys.
     pub(crate) async fn answer<T>(
         &self,
         key: Key,
         arrived: Instant,
-        ask: impl AsyncFnOnce(Throttled) -> Asked<T>,
+        ask: impl AsyncFnOnce(Throttled, bool) -> Asked<T>,
     ) -> Asked<T> {
-        let Some(slot) = self.slot(&key) else { return ask(Throttled::AskAgain).await };
+        let Some(slot) = self.slot(&key) else { return ask(Throttled::AskAgain, false).await };
         let mut slot = slot.lock().await;
         let now = Instant::now();
         if let Some(kept) = &slot.kept {
@@ -134,7 +146,8 @@ impl Polls {
         }
         let stands_in = slot.kept.as_ref().is_some_and(|kept| kept.stands_in(now));
         let throttled = if stands_in { Throttled::Tell } else { Throttled::AskAgain };
-        match (ask(throttled).await, &mut slot.kept) {
+        let has_last = slot.kept.as_ref().is_some_and(Kept::is_of_a_live_task);
+        match (ask(throttled, has_last).await, &mut slot.kept) {
             (Asked::Whole(whole, facts), _) => {
                 let fits = whole.body.len() <= LARGEST;
                 slot.kept = fits.then(|| self.keep(&mut slot, &whole, facts.as_deref()));
@@ -145,6 +158,10 @@ impl Polls {
                 let again = (kept.interval / 2).max(interval::SHORTEST);
                 let again = interval::stretched(again, self.quota.stretch().tasks);
                 kept.good_until = Instant::now() + again;
+                Asked::Whole(Arc::clone(&kept.answer), None)
+            }
+            (Asked::Keyless(_), Some(kept)) if has_last => {
+                kept.good_until = Instant::now() + KEYLESS;
                 Asked::Whole(Arc::clone(&kept.answer), None)
             }
             (other, _) => other,

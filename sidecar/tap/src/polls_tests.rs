@@ -25,6 +25,7 @@ fn text(asked: &Asked<()>) -> String {
     match asked {
         Asked::Whole(whole, _) => String::from_utf8(whole.body.to_vec()).unwrap(),
         Asked::Throttled(()) => "throttled".to_owned(),
+        Asked::Keyless(()) => "keyless".to_owned(),
         Asked::Other(()) => "other".to_owned(),
     }
 }
@@ -39,7 +40,7 @@ impl Vendor<'_> {
     async fn poll(&self, target: &str, status: &str, position: &str) -> String {
         let asked = self
             .polls
-            .answer(key(target), Instant::now(), async |_| {
+            .answer(key(target), Instant::now(), async |_, _| {
                 self.calls.fetch_add(1, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 whole(status, position)
@@ -117,7 +118,7 @@ async fn a_running_task_is_asked_for_at_a_tenth_of_its_running_time() {
 async fn throttled(polls: &Polls, calls: &mut u32) -> (Asked<()>, Option<Throttled>) {
     let mut told = None;
     let asked = polls
-        .answer(key(ONE), Instant::now(), async |throttled| {
+        .answer(key(ONE), Instant::now(), async |throttled, _| {
             *calls += 1;
             told = Some(throttled);
             polls.quota.throttled(Asks::Tasks, None);
@@ -185,7 +186,7 @@ async fn other_attributes_and_other_regions_are_other_questions() {
     vendor.poll("/quantum-task/a", "QUEUED", "9").await;
     let elsewhere = Key { region: "eu-north-1".into(), target: ONE.into() };
     polls
-        .answer(elsewhere, Instant::now(), async |_| {
+        .answer(elsewhere, Instant::now(), async |_, _| {
             vendor.calls.fetch_add(1, Ordering::SeqCst);
             whole("QUEUED", "9")
         })
@@ -225,4 +226,45 @@ async fn memory_is_bounded() {
         vendor.poll(&format!("/quantum-task/{index}"), "QUEUED", "2000").await;
     }
     assert!(polls.lock().len() <= ROOM);
+}
+
+/// A poll of a vendor that does not take our keys. Tells whether there was a last answer to give.
+async fn keyless(polls: &Polls, calls: &AtomicUsize) -> (Asked<()>, Option<bool>) {
+    let mut had_last = None;
+    let asked = polls
+        .answer(key(ONE), Instant::now(), async |_, has_last| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            had_last = Some(has_last);
+            Asked::Keyless(())
+        })
+        .await;
+    (asked, had_last)
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_keys_the_last_answer_of_a_live_task_is_given_again_and_no_other() {
+    let polls = polls();
+    let (vendor, calls) = (vendor(&polls), AtomicUsize::new(0));
+    let (asked, had_last) = keyless(&polls, &calls).await;
+    assert_eq!((text(&asked).as_str(), had_last), ("keyless", Some(false)), "nothing is known yet");
+    vendor.poll(ONE, "QUEUED", "9").await;
+    tokio::time::advance(Duration::from_hours(1)).await;
+    let (asked, had_last) = keyless(&polls, &calls).await;
+    assert!(text(&asked).contains("QUEUED"), "{}", text(&asked));
+    assert_eq!(had_last, Some(true));
+    // Not at every poll of a program that asks twice a second.
+    for _ in 0..5 {
+        assert!(text(&keyless(&polls, &calls).await.0).contains("QUEUED"));
+        tokio::time::advance(KEYLESS / 10).await;
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    tokio::time::advance(KEYLESS).await;
+    assert!(vendor.poll(ONE, "COMPLETED", "None").await.contains("COMPLETED"), "it goes on");
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let (asked, had_last) = keyless(&polls, &calls).await;
+    assert_eq!(
+        (text(&asked).as_str(), had_last),
+        ("keyless", Some(false)),
+        "no task is live any more"
+    );
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use reqwest::Url;
 use tokio::time::timeout;
 
-use crate::config::{Config, Target};
+use crate::config::{Config, Roots, Target};
 use crate::events::{Outbox, TapEvent};
 use crate::headers::backward;
 use crate::keys::chain;
@@ -47,11 +47,13 @@ pub(crate) fn url(target: &Target, path_and_query: &str) -> Option<Url> {
 pub(crate) fn client(config: &Config) -> Result<reqwest::Client, reqwest::Error> {
     let limits = &config.limits;
     let builder = reqwest::Client::builder();
-    let builder = match &config.ca_bundle {
-        Some(bundle) => builder.tls_certs_only(reqwest::Certificate::from_pem_bundle(bundle)?),
+    let read = reqwest::Certificate::from_pem_bundle;
+    let builder = match &config.roots {
+        Roots::Only(bundle) => builder.tls_certs_only(read(bundle)?),
+        Roots::Also(bundle) => builder.tls_certs_merge(read(bundle)?),
         // The system's are not needed, and a small image has none.
-        None if config.upstream.is_plain() => builder.tls_certs_only([]),
-        None => builder,
+        Roots::System if config.upstream.is_plain() => builder.tls_certs_only([]),
+        Roots::System => builder,
     };
     builder
         .redirect(reqwest::redirect::Policy::none())
@@ -178,7 +180,7 @@ mod tests {
     fn paths_go_out_byte_for_byte_or_not_at_all() {
         let arn = "arn%3Aaws%3Abraket%3A%3A%3Adevice%2Fquantum-simulator%2Famazon%2Fsv1";
         let plain = Upstream::Url(Endpoint::parse("http://127.0.0.1:9/under").unwrap());
-        for target in [Upstream::Regional.target("us-east-1"), plain.target("us-east-1")] {
+        for target in [Upstream::default().target("us-east-1"), plain.target("us-east-1")] {
             for path in [
                 format!("/device/{arn}"),
                 format!("/quantum-task/{arn}?additionalAttributeNames=QueueInfo"),

@@ -9,7 +9,11 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use sluice_shared::task::{Position, TaskState};
 
+use crate::quote::quote;
 use crate::signature::{hex, sha256_hex};
+
+/// Longest text of the vendor that is repeated, characters.
+const MESSAGE: usize = 1024;
 
 /// What an answer of `GetQuantumTask` tells about a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +62,7 @@ impl TaskFacts {
             queue: of_queue("queue"),
             priority: of_queue("queuePriority"),
             message: of_queue("message"),
-            failure_reason: string(&root, "failureReason"),
+            failure_reason: string(&root, "failureReason").map(|text| quote(&text, MESSAGE)),
             created_at: time(&root, "createdAt"),
             ended_at: time(&root, "endedAt"),
         })
@@ -159,7 +163,8 @@ pub(crate) fn task_id_of(body: &[u8]) -> Option<String> {
 #[must_use]
 pub(crate) fn message_of(body: &[u8]) -> Option<String> {
     let root: Value = serde_json::from_slice(body).ok()?;
-    string(&root, "message").or_else(|| string(&root, "Message"))
+    let message = string(&root, "message").or_else(|| string(&root, "Message"));
+    message.map(|message| quote(&message, MESSAGE))
 }
 
 /// The ARN of a path segment.

@@ -88,7 +88,7 @@ async fn each_failure_is_told_apart() {
     let rows = [
         (error("ThrottlingException", Some("7")), FailureKind::Throttled, Some(7)),
         (error("InternalServiceException", None), FailureKind::Away, None),
-        (error("ExpiredTokenException", None), FailureKind::Denied, None),
+        (error("ExpiredTokenException", None), FailureKind::Expired, None),
         (error("AccessDeniedException", None), FailureKind::Denied, None),
         (error("ResourceNotFoundException", None), FailureKind::NotFound, None),
         (html, FailureKind::Away, None),

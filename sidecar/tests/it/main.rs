@@ -8,11 +8,14 @@
 )]
 
 mod braket;
+mod canary;
 mod cluster;
 mod gang;
+mod network;
 mod parent;
 mod quotas;
 mod release;
+mod sources;
 mod watch;
 mod worker;
 

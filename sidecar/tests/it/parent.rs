@@ -21,7 +21,7 @@ use crate::{await_some, mk_pod};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sluice-sidecar");
 
-fn command() -> Command {
+pub(crate) fn command() -> Command {
     let pod = mk_pod(Role::Producer, &Stamp { size: 8, ..Stamp::default() }, "http://127.0.0.1:9");
     let mut command = Command::new(BINARY);
     command
@@ -43,10 +43,10 @@ fn command() -> Command {
     command
 }
 
-struct Running {
+pub(crate) struct Running {
     parent: Child,
-    control: SocketAddr,
-    tap: SocketAddr,
+    pub(crate) control: SocketAddr,
+    pub(crate) tap: SocketAddr,
     log: Arc<Mutex<String>>,
 }
 
@@ -55,7 +55,7 @@ impl Running {
         Self::of(command()).await
     }
 
-    async fn of(mut command: Command) -> Self {
+    pub(crate) async fn of(mut command: Command) -> Self {
         let mut parent = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(parent.stderr.take().unwrap()).lines();
@@ -88,7 +88,11 @@ impl Running {
         Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn tap_url(&self) -> String {
+        format!("http://{}", self.tap)
+    }
+
+    pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
@@ -100,7 +104,7 @@ impl Running {
     }
 
     /// Tells it to end and returns how long that took.
-    async fn end(mut self) -> (Duration, String) {
+    pub(crate) async fn end(mut self) -> (Duration, String) {
         let told = Instant::now();
         kill_process(self.pid(), Signal::TERM).unwrap();
         let status = tokio::time::timeout(Duration::from_secs(10), self.parent.wait()).await;

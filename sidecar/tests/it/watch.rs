@@ -72,6 +72,7 @@ impl Loop {
             backend: None,
             incarnation: "pod-1".into(),
             gang: "ns/g".into(),
+            hints: Vec::new(),
             announce_url: "http://127.0.0.1:8730".into(),
         };
         let (wall, started) = (Timestamp::from_second(1_796_000_000).unwrap(), Instant::now());

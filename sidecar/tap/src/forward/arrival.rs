@@ -24,7 +24,7 @@ use crate::headers::onward;
 use crate::keys::NoCredentials;
 use crate::operation::{Operation, Repeat};
 use crate::signature::{Claim, Covered, verifies};
-use crate::trust::{Key, Refusal, Verdict, judge};
+use crate::trust::{Key, Refusal, Verdict, is_of_a_role, judge};
 use crate::{answer, upstream, wire};
 
 /// A request that was read and belongs to us.
@@ -73,7 +73,7 @@ impl Forwarder {
         let caller = Key { id: &claim.key_id, has_token: claim.has_token };
         let ours = Key { id: own.access_key_id(), has_token: own.session_token().is_some() };
         let check = || verifies(covered, &claim, &own);
-        match judge(caller, ours, self.config.trust, check) {
+        match judge(caller, ours, is_of_a_role(&own), check) {
             Verdict::Verified => {}
             Verdict::SameSource => self.note_trusted(&claim.key_id, own.access_key_id()),
             Verdict::Refused(refusal) => {
@@ -199,7 +199,8 @@ impl Forwarder {
             tracing::info!(
                 caller,
                 own,
-                "requests signed with another session key of the same role source are forwarded"
+                "requests signed with another session key are forwarded as the pod's role: program \
+                 and sidecar each get keys of their own from its source"
             );
         }
     }

@@ -1,19 +1,23 @@
 //! A request at the vendor: attempts until there is an answer, or no time left.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_credential_types::Credentials;
 use axum::body::Body;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use http::{HeaderMap, Response, StatusCode};
+use jiff::Timestamp;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::Forwarder;
 use super::arrival::Accepted;
-use crate::answer;
+use crate::answer::{self, ERROR_TYPE};
 use crate::config::Target;
+use crate::events::TapEvent;
 use crate::hold::{self, Next, Seen};
+use crate::keys::says_ended;
 use crate::operation::Operation;
 use crate::polls::{Throttled, Whole};
 use crate::quota::Asks;
@@ -23,14 +27,18 @@ use crate::upstream::{self, Attempt, Reading};
 /// What came of a request at the vendor.
 pub(super) enum Outcome {
     Whole(Arc<Whole>),
+    /// The vendor does not take our keys any more; its answer.
+    KeysEnded(Arc<Whole>),
     Other(Box<Response<Body>>),
     HungUp {
         error: String,
     },
-    /// `arrived`: one of the attempts may have reached the vendor.
+    /// `arrived`: one of the attempts may have reached the vendor. `keyless`: there was nothing to
+    /// sign the last one with.
     GaveUp {
         error: String,
         arrived: bool,
+        keyless: bool,
     },
 }
 
@@ -41,6 +49,11 @@ enum Tried {
         wish: Option<Duration>,
         throttled: bool,
         outcome: Outcome,
+    },
+    /// The vendor does not take the keys of our signature any more.
+    KeysEnded {
+        code: String,
+        answer: Arc<Whole>,
     },
     NotSent(String),
     Lost(String),
@@ -56,6 +69,7 @@ impl Tried {
         match self {
             Self::Answered { throttled: true, wish, .. } => Seen::Throttled(*wish),
             Self::Answered { status, wish, .. } => Seen::Answered(*status, *wish),
+            Self::KeysEnded { .. } => Seen::KeysEnded,
             Self::NotSent(_) | Self::Unsigned { .. } => Seen::NotSent,
             Self::Lost(_) => Seen::Lost,
         }
@@ -65,6 +79,16 @@ impl Tried {
 impl Forwarder {
     /// Attempts until there is an answer to pass on or the time to hold has passed.
     pub(super) async fn exchange(&self, accepted: &Accepted, when: Throttled) -> Outcome {
+        self.exchange_until(accepted, when, accepted.deadline).await
+    }
+
+    /// The same with another end of the wait for renewed keys.
+    pub(super) async fn exchange_until(
+        &self,
+        accepted: &Accepted,
+        when: Throttled,
+        keys_deadline: Instant,
+    ) -> Outcome {
         let host = &accepted.target.host;
         let repeat = accepted.operation.repeat();
         let mut short_pauses = pauses();
@@ -74,17 +98,18 @@ impl Forwarder {
         loop {
             if accepted.gone.is_cancelled() {
                 let error = "the program has closed its connection".to_owned();
-                return Outcome::GaveUp { error, arrived };
+                return Outcome::GaveUp { error, arrived, keyless: false };
             }
             let tried = self.attempt(accepted).await;
             let seen = tried.seen();
+            let keyless = matches!(tried, Tried::Unsigned { .. });
             if let Seen::Throttled(wish) = seen {
                 if let Some(asks) = asks(accepted.operation) {
                     self.quota.throttled(asks, wish);
                 }
                 tracing::debug!(host, operation = ?accepted.operation, ?wish, "throttled");
             }
-            arrived |= seen != Seen::NotSent;
+            arrived |= !matches!(seen, Seen::NotSent | Seen::KeysEnded);
             let (error, outcome) = match tried {
                 Tried::Answered { status, outcome, .. } => {
                     let error = format!("it answered {status}");
@@ -95,13 +120,17 @@ impl Forwarder {
                     }
                     (error, Some(outcome))
                 }
+                Tried::KeysEnded { code, answer } => {
+                    self.away.clear(host, &self.outbox);
+                    (format!("it answered {code}"), Some(Outcome::KeysEnded(answer)))
+                }
                 Tried::NotSent(error) | Tried::Lost(error) => {
                     self.away.mark(host, &error, &self.outbox);
                     (error, None)
                 }
                 Tried::Unsigned { error, is_passing: true } => (error, None),
                 Tried::Unsigned { error, is_passing: false } => {
-                    return Outcome::GaveUp { error, arrived };
+                    return Outcome::GaveUp { error, arrived, keyless };
                 }
             };
             let pauses = match seen {
@@ -109,10 +138,12 @@ impl Forwarder {
                 _ => &mut short_pauses,
             };
             let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-            let left = match (seen, when) {
-                (Seen::Throttled(_), Throttled::Tell) => Duration::ZERO,
-                _ => accepted.deadline.saturating_duration_since(Instant::now()),
+            let until = match (seen, when) {
+                (Seen::Throttled(_), Throttled::Tell) => Instant::now(),
+                _ if keyless || seen == Seen::KeysEnded => keys_deadline,
+                _ => accepted.deadline,
             };
+            let left = until.saturating_duration_since(Instant::now());
             match (hold::next(seen, repeat, accepted.token, pause, left), outcome) {
                 (Next::PassOn, Some(outcome)) => return outcome,
                 (Next::Again(pause), _) => {
@@ -124,7 +155,9 @@ impl Forwarder {
                     }
                 }
                 (Next::HangUp, _) => return Outcome::HungUp { error },
-                (Next::GiveUp | Next::PassOn, _) => return Outcome::GaveUp { error, arrived },
+                (Next::GiveUp | Next::PassOn, _) => {
+                    return Outcome::GaveUp { error, arrived, keyless };
+                }
             }
         }
     }
@@ -165,6 +198,10 @@ impl Forwarder {
             Attempt::Lost(error) => return Tried::Lost(error),
         };
         let (status, wish) = (answer.status(), upstream::wish(answer.headers()));
+        if let Some(code) = ended(status, answer.headers()) {
+            return self.keys_ended(accepted, answer, own.access_key_id(), code).await;
+        }
+        self.keys_taken();
         let kind = answer.headers().get(answer::ERROR_TYPE).and_then(|kind| kind.to_str().ok());
         let throttled = hold::is_throttled(status, kind);
         let answered = |outcome| Tried::Answered { status, wish, throttled, outcome };
@@ -184,6 +221,57 @@ impl Forwarder {
             Err(_) => Tried::Lost("the answer did not come to its end in time".to_owned()),
         }
     }
+
+    /// The vendor does not take our keys: their source is asked again, and people are told.
+    async fn keys_ended(
+        &self,
+        accepted: &Accepted,
+        answer: reqwest::Response,
+        key_id: &str,
+        code: String,
+    ) -> Tried {
+        self.keys.refused(key_id).await;
+        let limit = Instant::now() + self.config.limits.answer_time;
+        let read = upstream::read(answer, self.config.limits.answer);
+        let Ok(Reading::Whole(whole)) = timeout_at(limit, read).await else {
+            // It was refused, so it may be sent again.
+            return Tried::NotSent(format!("it answered {code} and broke off"));
+        };
+        if !self.ended.swap(true, Ordering::Relaxed) {
+            tracing::debug!(
+                host = accepted.target.host,
+                key = key_id,
+                code,
+                "the vendor does not take the keys any more; requests are held until their source \
+                 has others"
+            );
+        }
+        self.outbox.put(TapEvent::KeysEnded {
+            key_id: key_id.to_owned(),
+            code: code.clone(),
+            at: Timestamp::now(),
+        });
+        Tried::KeysEnded { code, answer: Arc::new(whole) }
+    }
+
+    /// The vendor has looked at a request that was signed with our keys.
+    fn keys_taken(&self) {
+        if self.ended.swap(false, Ordering::Relaxed) {
+            tracing::debug!("the vendor takes the keys again");
+            self.outbox.put(TapEvent::KeysTaken { at: Timestamp::now() });
+        }
+    }
+}
+
+/// The vendor's word for keys that it does not take any more.
+fn ended(status: StatusCode, headers: &HeaderMap) -> Option<String> {
+    let refuses = matches!(
+        status,
+        StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+    );
+    let code = headers.get(ERROR_TYPE).filter(|_| refuses)?.to_str().ok()?;
+    let code = code.split([':', '#']).next().unwrap_or(code);
+    says_ended(code).then(|| code.to_owned())
 }
 
 fn sign(accepted: &Accepted, own: &Credentials) -> Result<HeaderMap, SignatureError> {

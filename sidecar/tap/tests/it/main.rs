@@ -9,6 +9,7 @@
 
 mod bench;
 mod ending;
+mod expiry;
 mod holding;
 mod intents;
 mod limits;

@@ -1,7 +1,8 @@
 //! Whose requests go on.
 
 use aws_credential_types::Credentials;
-use sluice_tap::{TapEvent, Trust};
+use aws_credential_types::credential_feature::AwsCredentialFeature;
+use sluice_tap::TapEvent;
 use sluice_vendors::Config;
 
 use crate::bench::{SV1, Setup, asked, emulator, refusal, submit, within};
@@ -46,29 +47,56 @@ async fn another_principal_is_refused_with_both_key_ids_and_the_way_out() {
 }
 
 #[tokio::test]
-async fn session_keys_of_the_same_role_source_pass_where_the_caller_of_the_crate_says_so() {
+async fn other_session_keys_pass_only_where_our_own_are_those_of_a_role() {
     let vendor = emulator(Config::for_testing()).await;
-    for (trust, passes) in [(Trust::SameRoleSource, true), (Trust::VerifiedOnly, false)] {
+    for (source, passes) in [
+        (AwsCredentialFeature::CredentialsEnvVarsStsWebIdToken, true),
+        (AwsCredentialFeature::CredentialsHttp, true),
+        // Keys that stand somewhere are the same for both: others are somebody else's.
+        (AwsCredentialFeature::CredentialsEnvVars, false),
+        (AwsCredentialFeature::CredentialsProfile, false),
+    ] {
         let mut setup = Setup::to(&vendor.braket_url());
-        setup.config.trust = trust;
         setup.credentials = key("ASIASESSION", "session-secret", Some("session-token"));
+        setup.credentials.set_property(vec![source.clone()]);
         let bench = setup.start().await;
         // The vendor does not know this one, so it must be ours that arrives.
         let program = key("ASIAPROGRAM", "program-secret", Some("program-token"));
         let client = bench.client("us-east-1", program);
         let answer = client.get_device().device_arn(SV1).send().await;
-        assert_eq!(answer.is_ok(), passes, "{trust:?}");
+        assert_eq!(answer.is_ok(), passes, "{source:?}");
+        // Long-lived keys are never those of the role.
+        let user = key("AKIDEXAMPLE", "secret", None);
+        let answer = bench.client("us-east-1", user).get_device().device_arn(SV1).send().await;
+        assert_eq!(refusal(&answer.unwrap_err()).1, "AccessDeniedException", "{source:?}");
         // The own session's key is checked in either case.
         let own = key("ASIASESSION", "session-secret", Some("session-token"));
         let answer = bench.client("us-east-1", own).get_device().device_arn(SV1).send().await;
-        assert!(answer.is_ok(), "{trust:?}");
+        assert!(answer.is_ok(), "{source:?}");
         let forged = key("ASIASESSION", "guessed", Some("session-token"));
         let answer = bench.client("us-east-1", forged).get_device().device_arn(SV1).send().await;
-        assert_eq!(refusal(&answer.unwrap_err()).1, "InvalidSignatureException", "{trust:?}");
+        assert_eq!(refusal(&answer.unwrap_err()).1, "InvalidSignatureException", "{source:?}");
     }
     let keys: Vec<_> =
         vendor.journal().into_iter().filter_map(|entry| entry.access_key_id).collect();
-    assert_eq!(keys, ["ASIASESSION"; 3]);
+    assert_eq!(keys, ["ASIASESSION"; 6]);
+}
+
+#[tokio::test]
+async fn a_role_of_another_account_is_refused_with_both_accounts() {
+    let vendor = emulator(Config::for_testing()).await;
+    let mut setup = Setup::to(&vendor.braket_url());
+    setup.credentials = key("ASIAQNZGKIQY56JQ7WML", "secret", Some("token"));
+    setup.credentials.set_property(vec![AwsCredentialFeature::CredentialsHttp]);
+    let bench = setup.start().await;
+    let foreign = key("ASIAQNZHKIQY56JQ7WML", "secret", Some("token"));
+    let client = bench.client("us-east-1", foreign);
+    let (status, code, message) = submit(&client, "t").await.unwrap_err();
+    assert_eq!((status, code.as_str()), (403, "AccessDeniedException"));
+    for part in ["029610361905", "029608264753", "discovery: announce"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(vendor.journal().is_empty(), "nothing of it reached the vendor");
 }
 
 #[tokio::test]

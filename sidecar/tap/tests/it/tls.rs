@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::HeaderMap;
 use axum_server::tls_rustls::RustlsConfig;
-use sluice_tap::{Endpoint, TapEvent, Upstream};
+use sluice_tap::{Endpoint, Roots, TapEvent, Upstream};
 
 use crate::bench::{SV1, Setup, refusal};
 
@@ -41,7 +41,7 @@ async fn a_bundle_of_roots_is_trusted_and_nothing_else_is() {
         let mut setup = Setup::to("http://unused");
         setup.config.upstream = Upstream::Url(Endpoint::parse(&endpoint).unwrap());
         setup.config.hold = Duration::from_millis(if good { 20_000 } else { 300 });
-        setup.config.ca_bundle = bundle.map(String::into_bytes);
+        setup.config.roots = bundle.map_or(Roots::System, |pem| Roots::Only(pem.into_bytes()));
         let mut bench = setup.start().await;
         let answer = bench.own().get_device().device_arn(SV1).send().await;
         if good {

@@ -63,6 +63,7 @@ impl Gang {
             backend: None,
             incarnation: "pod".into(),
             gang: format!("ns/g{index}"),
+            hints: Vec::new(),
             announce_url: "http://127.0.0.1:8730".into(),
         };
         Self {

@@ -9,6 +9,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::price::{self, Usd};
 use crate::task::TaskState;
 
 /// Most tasks that a gang lists; older final ones are folded into [`Folded`].
@@ -39,7 +40,8 @@ pub const MAX_TASKS: usize = 100;
     printcolumn = r#"{"name":"Waited","type":"date","jsonPath":".status.waitingSince"}"#,
     printcolumn = r#"{"name":"Gated","type":"integer","jsonPath":".status.consumers.gated"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message"}"#
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message"}"#,
+    printcolumn = r#"{"name":"Cost","type":"string","jsonPath":".status.vendor.cost.total","priority":1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct QuantumGangSpec {
@@ -209,6 +211,9 @@ pub struct VendorStatus {
     /// The order to open the gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
+    /// What the tasks cost; absent while there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// What keeps the sidecar from going on, in one sentence; absent when nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
@@ -239,6 +244,14 @@ pub struct Task {
     /// Tasks known to run before this one, whatever its position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_ahead: Option<u32>,
+    /// Number of shots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shots: Option<u64>,
+    /// What it costs by list price; nothing once it has ended without a result. Absent where the
+    /// catalogue has no price, or one by the minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", length(max = 32), regex(pattern = price::PATTERN))]
+    pub cost: Option<Usd>,
     /// Whether the vendor will run it next.
     #[serde(default)]
     pub front: bool,
@@ -285,6 +298,32 @@ pub struct Folded {
     pub completed: u32,
     /// Ended without one.
     pub unsuccessful: u32,
+    /// What they cost together.
+    #[serde(default)]
+    #[schemars(with = "String", length(max = 32), regex(pattern = price::PATTERN))]
+    pub cost: Usd,
+}
+
+/// What the tasks of a gang cost by list prices: an estimate, not a bill.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cost {
+    /// The tasks with a price, those that ended without a result left out.
+    #[schemars(with = "String", length(max = 32), regex(pattern = price::PATTERN))]
+    pub total: Usd,
+    /// Most that they may cost, if the user said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", length(max = 32), regex(pattern = price::PATTERN))]
+    pub max: Option<Usd>,
+    /// Tasks that are charged by the minute and are not in the total.
+    #[serde(default)]
+    pub metered: u32,
+    /// Tasks without a known price, not in the total either.
+    #[serde(default)]
+    pub unpriced: u32,
+    /// When the prices were last compared with a source, as `2026-06`.
+    #[schemars(length(max = 32))]
+    pub prices: String,
 }
 
 /// The sidecar's order: the gates may open for these tasks.

@@ -53,6 +53,10 @@ pub const DISCOVERY: &str = "sluice.flux-framework.org/discovery";
 pub const CANCEL_ON_DELETE: &str = "sluice.flux-framework.org/cancel-on-delete";
 /// Annotation: take up tasks of an earlier run.
 pub const RESUME: &str = "sluice.flux-framework.org/resume";
+/// Annotation: most that the tasks of the Job may cost by list prices, in US dollars.
+pub const MAX_COST: &str = "sluice.flux-framework.org/max-cost";
+/// Annotation: what happens with a task on another QPU than the backend (`warn`, `refuse`).
+pub const MISMATCH: &str = "sluice.flux-framework.org/mismatch";
 /// Annotation: how a backend is chosen.
 pub const POLICY: &str = "sluice.flux-framework.org/policy";
 /// Label on pods that we shaped: `producer`, `consumer` or `single`.
@@ -177,6 +181,8 @@ pub const EVENT_QUEUED_AFTER_RELEASE: &str = "QueuedAfterRelease";
 pub const EVENT_TASK_FOUND: &str = "TaskFound";
 /// The vendor ended the task without a result.
 pub const EVENT_TASK_FAILED: &str = "TaskFailed";
+/// A task is on another QPU than the chosen backend.
+pub const EVENT_BACKEND_MISMATCH: &str = "BackendMismatch";
 /// The program is not tapped; the message says why and what to do.
 pub const EVENT_NOT_TAPPED: &str = "NotTapped";
 

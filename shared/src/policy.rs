@@ -143,10 +143,58 @@ impl Follow {
         match (self, backend) {
             (Self::Any, _) | (Self::Device, None) => true,
             (Self::Qpu, _) => is_qpu(device),
-            (Self::Device, Some(backend)) => {
-                device == backend
-                    || device.rsplit('/').next().is_some_and(|n| n.eq_ignore_ascii_case(backend))
-            }
+            (Self::Device, Some(backend)) => is_backend(device, backend),
+        }
+    }
+}
+
+/// Whether `device` is the one that people call `backend`: its whole name, or the last part of it
+/// in capitals or not.
+#[must_use]
+pub fn is_backend(device: &str, backend: &str) -> bool {
+    device == backend
+        || device.rsplit('/').next().is_some_and(|name| name.eq_ignore_ascii_case(backend))
+}
+
+/// What happens with a submission to another QPU than the chosen backend. Simulators are never a
+/// mismatch: sanity runs belong there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mismatch {
+    /// It passes, and people are told.
+    #[default]
+    Warn,
+    /// It is refused.
+    Refuse,
+}
+
+impl Mismatch {
+    /// Whether nothing else was said.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a task on `device` is elsewhere than the chosen backend.
+    #[must_use]
+    pub fn is_elsewhere(device: &str, backend: Option<&str>) -> bool {
+        backend.is_some_and(|backend| is_qpu(device) && !is_backend(device, backend))
+    }
+}
+
+/// A word for `mismatch` that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("mismatch {0:?} is unknown; allowed are warn, refuse")]
+pub struct UnknownMismatch(pub String);
+
+impl FromStr for Mismatch {
+    type Err = UnknownMismatch;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        match s {
+            "warn" => Ok(Self::Warn),
+            "refuse" => Ok(Self::Refuse),
+            other => Err(UnknownMismatch(other.to_owned())),
         }
     }
 }

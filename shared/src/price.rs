@@ -17,12 +17,16 @@ pub struct Usd(u64);
 
 /// Millionths in a dollar.
 const MICRO: u64 = 1_000_000;
+/// The largest amount. Sums stop there, so that every amount has a text of the form of [`PATTERN`].
+const MOST: u64 = 999_999_999_999 * MICRO;
+/// How amounts are written, for the schema of the gang.
+pub const PATTERN: &str = r"^[0-9]{1,12}\.[0-9]{2,6} USD$";
 
 impl Usd {
     /// An amount in millionths of a dollar.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
-        Self(micros)
+        if micros > MOST { Self(MOST) } else { Self(micros) }
     }
 
     /// The amount in millionths of a dollar.
@@ -34,7 +38,7 @@ impl Usd {
     /// So many times the amount; the largest amount that there is rather than an overflow.
     #[must_use]
     pub const fn times(self, n: u64) -> Self {
-        Self(self.0.saturating_mul(n))
+        Self::from_micros(self.0.saturating_mul(n))
     }
 }
 
@@ -42,7 +46,7 @@ impl Add for Usd {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+        Self::from_micros(self.0.saturating_add(other.0))
     }
 }
 
@@ -83,7 +87,7 @@ impl FromStr for Usd {
         let whole: u64 = whole.parse().map_err(|_| no())?;
         let decimals: u64 = format!("{decimals:0<6}").parse().map_err(|_| no())?;
         let whole = whole.checked_mul(MICRO).ok_or_else(no)?;
-        whole.checked_add(decimals).map(Self).ok_or_else(no)
+        whole.checked_add(decimals).filter(|micros| *micros <= MOST).map(Self).ok_or_else(no)
     }
 }
 
@@ -239,8 +243,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_amount_survives_its_text(micros in any::<u64>()) {
-            prop_assert_eq!(Usd(micros).to_string().parse(), Ok(Usd(micros)));
+        fn an_amount_survives_its_text(micros in any::<u64>(), n in any::<u64>()) {
+            let amount = Usd::from_micros(micros).times(n) + Usd::from_micros(n);
+            prop_assert_eq!(amount.to_string().parse(), Ok(amount));
+            prop_assert!(amount.to_string().len() <= 24);
         }
     }
 }

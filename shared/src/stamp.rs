@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{Follow, ReleasePolicy};
+use crate::policy::{Follow, Mismatch, ReleasePolicy};
+use crate::price::Usd;
 
 /// Version of the stamp that this build writes.
 pub const VERSION: u32 = 1;
@@ -111,6 +112,12 @@ pub struct Stamp {
     /// The chosen backend, if one was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
+    /// What happens with a task on another QPU than the backend.
+    #[serde(default, skip_serializing_if = "Mismatch::is_default")]
+    pub mismatch: Mismatch,
+    /// Most that the tasks may cost by list prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<Usd>,
     /// The gate on consumers.
     pub gate: String,
 }
@@ -126,6 +133,8 @@ impl Default for Stamp {
             follow: Follow::Any,
             discovery: Discovery::Auto,
             backend: None,
+            mismatch: Mismatch::Warn,
+            max_cost: None,
             gate: crate::names::GATE.to_owned(),
         }
     }
@@ -189,7 +198,13 @@ mod tests {
 
     #[test]
     fn a_stamp_survives_the_annotation() {
-        let stamp = Stamp { size: 8, backend: Some("garnet".into()), ..Stamp::default() };
+        let stamp = Stamp {
+            size: 8,
+            backend: Some("garnet".into()),
+            mismatch: Mismatch::Refuse,
+            max_cost: "2.50".parse().ok(),
+            ..Stamp::default()
+        };
         assert_eq!(Stamp::parse(&stamp.to_annotation()), Ok(stamp));
     }
 

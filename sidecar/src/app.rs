@@ -303,6 +303,8 @@ fn rules(config: &Config) -> Rules {
         needed: config.stamp.tasks,
         follow: config.stamp.follow,
         backend: config.stamp.backend.clone(),
+        mismatch: config.stamp.mismatch,
+        max_cost: config.stamp.max_cost,
         incarnation: config.pod_uid.clone(),
         gang: format!("{}/{}", config.namespace, config.gang),
         announce_url: format!("http://127.0.0.1:{}", config.control_port),

@@ -1,6 +1,7 @@
 //! Following tasks: what is known, what to do next, and the loop that does it.
 
 mod absorb;
+pub mod cost;
 pub mod decide;
 pub mod manual;
 pub mod plan;

@@ -111,6 +111,7 @@ fn of(event: &TapEvent) -> Option<Seen> {
         TapEvent::Submitted { submission, task_id, .. } => Seen::Submitted {
             id: task_id,
             device: submission.device,
+            shots: submission.shots,
             digest: Some(submission.digest),
             client_token: submission.client_token,
         },
@@ -150,6 +151,7 @@ fn reading(facts: TaskFacts) -> Reading {
         priority: facts.priority.as_deref() == Some("Priority"),
         reason: facts.failure_reason,
         submitted_at: facts.created_at,
+        shots: facts.shots,
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Reading {
     pub reason: Option<String>,
     /// When the vendor took the submission.
     pub submitted_at: Option<Timestamp>,
+    /// Number of shots.
+    pub shots: Option<u64>,
 }
 
 /// What one look at a device told.

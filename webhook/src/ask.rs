@@ -5,7 +5,8 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use sluice_shared::names;
-use sluice_shared::policy::{Follow, ReleasePolicy};
+use sluice_shared::policy::{Follow, Mismatch, ReleasePolicy};
+use sluice_shared::price::Usd;
 use sluice_shared::stamp::{Discovery, Mode};
 
 use crate::reason::Reason;
@@ -18,13 +19,15 @@ pub type Annotations = BTreeMap<String, String>;
 const MAX_TASKS: u32 = 100;
 
 /// Keys under our own prefix that a user may set.
-const OWN_KEYS: [&str; 7] = [
+const OWN_KEYS: [&str; 9] = [
     names::RELEASE,
     names::TASKS,
     names::FOLLOW,
     names::DISCOVERY,
     names::CANCEL_ON_DELETE,
     names::RESUME,
+    names::MAX_COST,
+    names::MISMATCH,
     names::POLICY,
 ];
 
@@ -57,6 +60,10 @@ pub struct Ask {
     pub discovery: Discovery,
     /// The backend.
     pub backend: Option<String>,
+    /// What happens with a task on another QPU than the backend.
+    pub mismatch: Mismatch,
+    /// Most that the tasks may cost.
+    pub max_cost: Option<Usd>,
     /// How many pods there should be.
     pub group_size: Option<u32>,
 }
@@ -83,6 +90,8 @@ impl Ask {
             follow: word(annotations, names::FOLLOW)?,
             discovery: word(annotations, names::DISCOVERY)?.unwrap_or_default(),
             backend: annotations.get(names::BACKEND).filter(|b| !b.is_empty()).cloned(),
+            mismatch: word(annotations, names::MISMATCH)?.unwrap_or_default(),
+            max_cost: word(annotations, names::MAX_COST)?,
             group_size: number(annotations, names::GROUP_SIZE, 1, 100_000)?,
         };
         let unknown = annotations
@@ -197,6 +206,8 @@ mod tests {
             (names::RESUME, "later", "on, off"),
             (names::TASKS, "many", "whole number from 1 to 100"),
             (names::TASKS, "0", "whole number from 1 to 100"),
+            (names::MAX_COST, "$5", "US dollars with at most 6 decimals"),
+            (names::MISMATCH, "no", "warn, refuse"),
             (names::GROUP_SIZE, "-3", "whole number"),
             (names::POLICY, "min-cost", "cannot choose a backend yet"),
             ("fluence.flux-framework.org/require-qubits", "20", "cannot choose a backend yet"),

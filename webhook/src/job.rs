@@ -105,6 +105,8 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
         follow: ask.follow(),
         discovery: ask.discovery,
         backend: ask.backend.clone(),
+        mismatch: ask.mismatch,
+        max_cost: ask.max_cost,
         gate: config.gate.clone(),
         ..Stamp::default()
     };
@@ -130,6 +132,9 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
     if stamp.policy == ReleasePolicy::Manual && ask.tasks.is_some() {
         warnings.push(Warning::TasksWithManual);
     }
+    if annotations.contains_key(names::MISMATCH) && stamp.backend.is_none() {
+        warnings.push(Warning::MismatchWithoutBackend);
+    }
     if let Some(deadline) = spec.active_deadline_seconds.filter(|d| *d < PLAUSIBLE_WAIT) {
         warnings.push(Warning::Deadline(deadline));
     }
@@ -137,8 +142,11 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
         warnings.push(Warning::SuccessPolicy);
     }
     warnings.extend(foreign_scheduler(pod_spec).filter(|_| consumers > 0));
-    warnings
-        .extend(untapped(pod_spec, &requests, on_template, ask.discovery)?.map(Warning::NotTapped));
+    let untapped = untapped(pod_spec, &requests, on_template, ask.discovery)?;
+    if stamp.max_cost.is_some() && (untapped.is_some() || ask.discovery == Discovery::Announce) {
+        warnings.push(Warning::CeilingNotTapped);
+    }
+    warnings.extend(untapped.map(Warning::NotTapped));
     Ok(Some(Decision { stamp, annotations, convert, warnings }))
 }
 

@@ -131,6 +131,8 @@ fn bare(
         follow: ask.follow(),
         discovery: ask.discovery,
         backend: ask.backend,
+        mismatch: ask.mismatch,
+        max_cost: ask.max_cost,
         gate: config.gate.clone(),
         ..Stamp::default()
     })

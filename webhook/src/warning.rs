@@ -20,6 +20,10 @@ pub enum Warning {
     ManyConsumers(u32),
     /// Under the policy `manual` no task has to be ready.
     TasksWithManual,
+    /// Nothing can differ from a backend that is not named.
+    MismatchWithoutBackend,
+    /// What passes the tap by is neither counted nor stopped.
+    CeilingNotTapped,
     /// The deadline counts while the Job waits at the vendor.
     Deadline(i64),
     /// The Job ends when some indexes have succeeded.
@@ -67,6 +71,17 @@ impl fmt::Display for Warning {
                 f,
                 "{} has no effect with release \"manual\": the program alone says when the gates open",
                 names::TASKS
+            ),
+            Self::MismatchWithoutBackend => write!(
+                f,
+                "{} has no effect without {}: no backend is named",
+                names::MISMATCH,
+                names::BACKEND
+            ),
+            Self::CeilingNotTapped => write!(
+                f,
+                "{} cannot be kept: the program's submissions do not pass the tap",
+                names::MAX_COST
             ),
             Self::Deadline(seconds) => write!(
                 f,

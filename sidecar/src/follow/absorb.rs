@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use sluice_shared::gang::{OrderReason, VendorStatus};
+use sluice_shared::policy::Mismatch;
 use sluice_shared::role::Role;
 use sluice_shared::task::{TaskState, device_name};
 
-use super::report;
 use super::state::{Device, Followed, GangSeen, Seen, State, Step, say};
 use super::timing::{Doing, FIRST_READ, Now, after, back_off, elapsed, read_interval, seen_from};
+use super::{cost, report};
 use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
 
 /// A device that may not be read is asked for again after this time: rights may be given.
@@ -19,7 +20,7 @@ const UNREADABLE_AGAIN: Duration = Duration::from_mins(5);
 pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<Step>) {
     match seen {
         Seen::Time => {}
-        Seen::Submitted { id, device, digest, client_token } => {
+        Seen::Submitted { id, device, shots, digest, client_token } => {
             state.refused = None;
             state.tap_problem = None;
             let incarnation = state.rules.incarnation.clone();
@@ -31,12 +32,17 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
                     format!("{name} was submitted after the release: consumers may idle again"),
                 );
             }
+            let known = state.task(&id).is_some_and(|task| task.reading.shots.is_some());
             let task = find(state, &id, now.at, FIRST_READ);
             task.reading.device = task.reading.device.take().or(device);
+            task.reading.shots = task.reading.shots.or(shots);
             task.reading.submitted_at.get_or_insert(now.at);
             task.digest = task.digest.take().or(digest);
             task.client_token = task.client_token.take().or(client_token);
             task.incarnation.get_or_insert(incarnation);
+            if !known {
+                priced(state, &id, steps);
+            }
         }
         Seen::SubmissionRefused { message } => {
             say(steps, true, format!("a submission was refused: {message}"));
@@ -106,6 +112,22 @@ fn find<'a>(state: &'a mut State, id: &str, at: Timestamp, wait: Duration) -> &'
     &mut state.tasks[index]
 }
 
+/// Tells what a task that has just been submitted costs, and whether it is where it should be.
+fn priced(state: &State, id: &str, steps: &mut Vec<Step>) {
+    let Some(task) = state.task(id) else { return };
+    let name = report::name(id);
+    if let Some(text) = cost::told(state, task) {
+        say(steps, false, format!("{name}: {text}"));
+    }
+    let backend = state.rules.backend.as_deref();
+    if let (Some(device), Some(backend)) = (task.reading.device.as_deref(), backend)
+        && Mismatch::is_elsewhere(device, Some(backend))
+    {
+        let device = device_name(device);
+        say(steps, true, format!("{name} is on {device}, but the chosen backend is {backend}"));
+    }
+}
+
 /// Takes in what was true of a task at `at`. If that is not enough for the next look to be planned
 /// from the `deciding` place, the place that is known stays, and our own look stays due.
 fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, deciding: Option<u32>) {
@@ -115,7 +137,8 @@ fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, decidin
     }
     let submitted_at = reading.submitted_at.or(task.reading.submitted_at);
     let device = reading.device.clone().or_else(|| task.reading.device.take());
-    let mut reading = Reading { device, submitted_at, ..reading };
+    let shots = reading.shots.or(task.reading.shots);
+    let mut reading = Reading { device, submitted_at, shots, ..reading };
     if deciding.is_none() && task.reading.state == reading.state {
         reading.position = task.reading.position.take();
         reading.priority = task.reading.priority;
@@ -238,6 +261,7 @@ fn take_up(state: &mut State, vendor: Option<&VendorStatus>, now: Now, steps: &m
     if let Some(folded) = vendor.folded {
         state.folded.completed = state.folded.completed.max(folded.completed);
         state.folded.unsuccessful = state.folded.unsuccessful.max(folded.unsuccessful);
+        state.folded.cost = state.folded.cost.max(folded.cost);
     }
     if state.order.is_none() {
         state.order.clone_from(&vendor.order);
@@ -272,6 +296,7 @@ fn adopt(state: &mut State, vendor: &VendorStatus, now: Now) -> usize {
             priority: false,
             reason: task.reason.clone().filter(|_| task.task_state().is_unsuccessful()),
             submitted_at: task.submitted_at.as_ref().map(|t| t.0),
+            shots: task.shots,
         };
         found.observed_at = task.observed_at.as_ref().map(|t| t.0);
         if found.reading.state.is_final() {

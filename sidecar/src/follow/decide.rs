@@ -11,14 +11,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use sluice_shared::gang::{MAX_TASKS, Order};
 use sluice_shared::policy::{ReleasePolicy, met};
+use sluice_shared::price::Estimate;
 use sluice_shared::role::Role;
 use sluice_shared::task::TaskState;
 
 use super::absorb::absorb;
 use super::plan::plan;
-use super::report;
 use super::state::{Device, Followed, PATIENCE, SILENT, Seen, State, Step, say};
 use super::timing::{DEVICE_FRESH, Now, elapsed};
+use super::{cost, report};
 use crate::vendor::front::{DeviceSeen, Front};
 
 /// Tasks that are remembered for the policy after they left the list.
@@ -124,6 +125,9 @@ fn fold(state: &mut State) {
             return;
         };
         let task = state.tasks.remove(oldest);
+        if let Estimate::Fixed(price) = cost::of_task(&task) {
+            state.folded.cost = state.folded.cost + price;
+        }
         if task.reading.state == TaskState::Completed {
             state.folded.completed += 1;
         } else {
@@ -194,6 +198,10 @@ mod tests;
 #[cfg(test)]
 #[path = "decide_policies.rs"]
 mod policies;
+
+#[cfg(test)]
+#[path = "decide_costs.rs"]
+mod costs;
 
 #[cfg(test)]
 #[path = "decide_laws.rs"]

@@ -19,6 +19,8 @@ pub(super) fn mk_rules(role: Role, policy: ReleasePolicy) -> Rules {
         needed: 1,
         follow: Follow::Any,
         backend: None,
+        mismatch: sluice_shared::policy::Mismatch::Warn,
+        max_cost: None,
         incarnation: "pod-1".into(),
         gang: "ns/g".into(),
         hints: Vec::new(),
@@ -35,6 +37,7 @@ pub(super) fn mk_reading(id: &str, state: &str, position: Option<&str>) -> Readi
         priority: false,
         reason: None,
         submitted_at: None,
+        shots: None,
     }
 }
 
@@ -51,6 +54,7 @@ pub(super) fn submitted(id: &str) -> Seen {
         id: id.into(),
         device: Some(GARNET.into()),
         digest: Some("d1".into()),
+        shots: None,
         client_token: Some("t1".into()),
     }
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sluice_shared::gang::{Folded, MAX_TASKS, Task, VendorStatus};
+use sluice_shared::price::Estimate;
 use sluice_shared::task::{TaskState, device_name, short_id};
 
+use super::cost;
 use super::state::{Followed, State};
 use super::timing::elapsed;
 use crate::vendor::FailureKind;
@@ -23,6 +25,7 @@ pub fn vendor_status(state: &State, at: Timestamp) -> VendorStatus {
         tasks: state.tasks.iter().take(MAX_TASKS).map(task).collect(),
         folded: Some(state.folded).filter(|f| *f != Folded::default()),
         order: state.order.clone(),
+        cost: cost::of_gang(state),
         problem: problem(state, at).map(|text| cut(&text, 1024)),
     }
 }
@@ -46,6 +49,11 @@ fn task(followed: &Followed) -> Task {
         position: reading.position.as_deref().map(|p| cut(p, 64)),
         at_least: followed.view.at_least,
         priority_ahead: followed.view.priority_ahead,
+        shots: reading.shots,
+        cost: match cost::of_task(followed) {
+            Estimate::Fixed(price) => Some(price),
+            Estimate::Minute(_) | Estimate::Unknown => None,
+        },
         front: followed.view.front,
         counts: followed.counts,
         reason: reason(followed).map(|r| cut(r, 1024)),

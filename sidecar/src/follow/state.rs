@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use sluice_shared::gang::{Consumers, Folded, Order, OrderReason, Phase, VendorStatus};
-use sluice_shared::policy::{Follow, ReleasePolicy, TaskSeen};
+use sluice_shared::policy::{Follow, Mismatch, ReleasePolicy, TaskSeen};
+use sluice_shared::price::Usd;
 use sluice_shared::role::Role;
 use sluice_shared::task::{Position, TaskState};
 
@@ -25,6 +26,10 @@ pub struct Rules {
     pub follow: Follow,
     /// The chosen backend.
     pub backend: Option<String>,
+    /// What happens with a task on another QPU than the backend.
+    pub mismatch: Mismatch,
+    /// Most that the tasks may cost by list prices.
+    pub max_cost: Option<Usd>,
     /// Which run of the program submits now.
     pub incarnation: String,
     /// `namespace/name` of the gang, for messages.
@@ -58,6 +63,8 @@ pub enum Seen {
         id: String,
         /// Device of the submission.
         device: Option<String>,
+        /// Number of shots.
+        shots: Option<u64>,
         /// Digest of the submission, hex.
         digest: Option<String>,
         /// The client token of the submission.
@@ -196,6 +203,7 @@ impl Followed {
                 priority: false,
                 reason: None,
                 submitted_at: None,
+                shots: None,
             },
             view: Front::default(),
             counts: false,

@@ -199,6 +199,7 @@ pub fn reading(id: &str, answer: &GetQuantumTaskOutput) -> Reading {
         priority: queue.and_then(|q| q.queue_priority()) == Some(&QueuePriority::Priority),
         reason: answer.failure_reason().map(|reason| quote(reason, REASON)),
         submitted_at: Timestamp::from_second(answer.created_at().secs()).ok(),
+        shots: u64::try_from(answer.shots()).ok(),
     }
 }
 

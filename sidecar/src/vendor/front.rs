@@ -111,6 +111,7 @@ mod tests {
             priority,
             reason: None,
             submitted_at: None,
+            shots: None,
         }
     }
 

@@ -70,6 +70,8 @@ impl Loop {
             needed: 1,
             follow: Follow::Any,
             backend: None,
+            mismatch: sluice_shared::policy::Mismatch::Warn,
+            max_cost: None,
             incarnation: "pod-1".into(),
             gang: "ns/g".into(),
             hints: Vec::new(),
@@ -118,6 +120,7 @@ fn mk_reading(state: &str, position: Option<&str>) -> Answer {
         priority: false,
         reason: None,
         submitted_at: None,
+        shots: None,
     })
 }
 

@@ -61,6 +61,8 @@ impl Gang {
             needed: 1,
             follow: Follow::Any,
             backend: None,
+            mismatch: sluice_shared::policy::Mismatch::Warn,
+            max_cost: None,
             incarnation: "pod".into(),
             gang: format!("ns/g{index}"),
             hints: Vec::new(),
@@ -99,6 +101,7 @@ impl Gang {
             priority: false,
             reason: None,
             submitted_at: self.submitted_at.map(|at| self.start + at),
+            shots: None,
         }
     }
 
@@ -111,6 +114,7 @@ impl Gang {
             id: self.id.clone(),
             device: Some(self.device()),
             digest: None,
+            shots: None,
             client_token: None,
         };
         self.see(submission, at, moment, 0.5);

@@ -406,6 +406,20 @@ fn events_tell_what_is_recorded_and_news() {
     assert!(after.reasons().contains(&names::EVENT_QUEUED_AFTER_RELEASE));
 }
 
+#[test]
+fn a_task_elsewhere_than_on_the_backend_is_told_of_with_its_price() {
+    let mut task = mk_task("QUEUED", Some("3"));
+    task.submitted_at = Some(Time(at(57_700)));
+    task.cost = "1.75".parse().ok();
+    let mut scene = Scene::new().with_task(task);
+    assert!(scene.told(names::EVENT_TASK_FOUND)[0].note.ends_with(", 1.75 USD by list price"));
+    scene.gang.spec.backend = Some("garnet".into());
+    assert_eq!(scene.told(names::EVENT_BACKEND_MISMATCH).len(), 0);
+    scene.gang.spec.backend = Some("emerald".into());
+    let told = scene.told(names::EVENT_BACKEND_MISMATCH);
+    assert!(told[0].note.contains("is on iqm Garnet, but the chosen backend is emerald"));
+}
+
 /// A task that is submitted in the second `at`, after the release of most scenes.
 fn mk_late(id: &str, state: &str, second: i64) -> Task {
     Task { id: id.into(), submitted_at: Some(Time(at(second))), ..mk_task(state, Some("3")) }
@@ -469,7 +483,7 @@ fn found_and_failed_tasks_are_told_at_the_job_and_at_the_producer() {
     vendor.tasks.extend((0..30).map(|n| mk_late(&format!("t-{n}"), "COMPLETED", 57_700)));
     assert_eq!(found(&scene), 20, "ten tasks, each twice");
     let vendor = scene.gang.status.vendor.as_mut().unwrap();
-    vendor.folded = Some(Folded { completed: 8, unsuccessful: 0 });
+    vendor.folded = Some(Folded { completed: 8, ..Folded::default() });
     assert_eq!(found(&scene), 4);
     scene.gang.spec.index = Some(3);
     assert_eq!(found(&scene), 2, "the pod alone");

@@ -7,6 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 use sluice_shared::gang::{KeeperOrder, OrderReason, Task};
 use sluice_shared::names;
+use sluice_shared::policy::Mismatch;
 use sluice_shared::task::{device_name, short_id};
 
 use super::Picture;
@@ -62,6 +63,7 @@ pub(crate) fn tidings(picture: &Picture) -> Vec<Tiding> {
         let room = MOST_FOUND.saturating_sub(usize::try_from(left).unwrap_or(usize::MAX));
         list.extend(vendor.tasks.iter().take(room).flat_map(|t| found(picture, t)));
         list.extend(vendor.tasks.iter().flat_map(|t| failed(picture, t, order)));
+        list.extend(vendor.tasks.iter().take(room).flat_map(|t| elsewhere(picture, t)));
         list.extend(queued_again(picture, &vendor.tasks, opened));
     }
     list.extend(stall::reason(picture).and_then(stalled));
@@ -186,8 +188,29 @@ fn found(picture: &Picture, task: &Task) -> Vec<Tiding> {
     if !is_news(since.map(|t| t.0), picture.now) {
         return Vec::new();
     }
-    let note = format!("found task {} on {}", task.id, device_name(&task.device));
+    let price = task.cost.map(|price| format!(", {price} by list price")).unwrap_or_default();
+    let note = format!("found task {} on {}{price}", task.id, device_name(&task.device));
     about_task(picture, task, false, names::EVENT_TASK_FOUND, &note)
+}
+
+/// A task is on another QPU than the chosen backend.
+fn elsewhere(picture: &Picture, task: &Task) -> Vec<Tiding> {
+    let backend = picture.gang.spec.backend.as_deref();
+    let since = task.submitted_at.as_ref().or(task.observed_at.as_ref());
+    let Some(backend) = backend.filter(|_| Mismatch::is_elsewhere(&task.device, backend)) else {
+        return Vec::new();
+    };
+    if !is_news(since.map(|t| t.0), picture.now) {
+        return Vec::new();
+    }
+    let note = format!(
+        "task {} is on {}, but the chosen backend is {backend}; annotation {}: \"refuse\" refuses \
+         such submissions",
+        short_id(&task.id),
+        device_name(&task.device),
+        names::MISMATCH
+    );
+    about_task(picture, task, true, names::EVENT_BACKEND_MISMATCH, &note)
 }
 
 /// A task ended without a result.

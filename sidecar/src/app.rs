@@ -27,6 +27,7 @@ use crate::gang::{api, connect};
 use crate::intake;
 use crate::parent;
 use crate::ready;
+use crate::till::Till;
 use crate::vendor::Vendor;
 use crate::vendor::braket::Braket;
 use crate::vendor::credentials::Renewed;
@@ -185,6 +186,8 @@ impl Worker {
     ) -> Result<Self> {
         let events = mpsc::channel(SEEN);
         let quota = Arc::new(Quota::default());
+        let clock = Clock::wall();
+        let shown = watch::Sender::new(Arc::new(State::new(rules(&config), clock.now())));
         let tap = match sockets.tap {
             None => None,
             Some(socket) => {
@@ -195,11 +198,13 @@ impl Worker {
                     ..sluice_tap::Config::default()
                 };
                 let tap = Tap::new(tap_config, credentials.shared(), events.0.clone())?;
+                let tap = match Till::of(&rules(&config), shown.subscribe()) {
+                    Some(till) => tap.with_guard(Arc::new(till)),
+                    None => tap,
+                };
                 Some((tap, listener(socket)?))
             }
         };
-        let clock = Clock::wall();
-        let shown = watch::Sender::new(Arc::new(State::new(rules(&config), clock.now())));
         let braket = Braket::new(credentials.clone(), config.endpoint.clone())
             .through(config.hosts, http::client(&config.roots));
         Ok(Self {

@@ -26,4 +26,5 @@ pub mod gang;
 mod intake;
 pub mod parent;
 pub mod ready;
+pub mod till;
 pub mod vendor;

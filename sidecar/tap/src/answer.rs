@@ -1,5 +1,6 @@
 //! Answers that the tap gives itself, in Braket's form.
 
+use crate::polls::Whole;
 use axum::body::Body;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -15,6 +16,13 @@ pub(crate) fn error(status: StatusCode, kind: &'static str, message: &str) -> Re
     let mut response = json(status, body);
     response.headers_mut().insert(ERROR_TYPE, HeaderValue::from_static(kind));
     response
+}
+
+/// The same, read to its end.
+pub(crate) fn refused(status: StatusCode, kind: &'static str, message: &str) -> Whole {
+    let (parts, _) = error(status, kind, message).into_parts();
+    let body = serde_json::json!({ "message": message }).to_string().into();
+    Whole { status: parts.status, headers: parts.headers, body }
 }
 
 /// A JSON body.

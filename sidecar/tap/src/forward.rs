@@ -23,6 +23,7 @@ use self::exchange::Outcome;
 use crate::answer;
 use crate::config::Config;
 use crate::events::{Outbox, TapEvent};
+use crate::guard::Guard;
 use crate::hold;
 use crate::intents::{Forward, Intents};
 use crate::keys::Keys;
@@ -43,6 +44,7 @@ pub(crate) struct Forwarder {
     client: reqwest::Client,
     keys: Keys,
     intents: Option<Arc<dyn Intents>>,
+    guard: Option<Arc<dyn Guard>>,
     polls: Polls,
     quota: Arc<Quota>,
     away: Away,
@@ -66,6 +68,7 @@ impl Forwarder {
             client: upstream::client(&config)?,
             keys: Keys::new(credentials, config.limits.credentials_time),
             intents: None,
+            guard: None,
             polls: Polls::new(Arc::clone(&config.quota)),
             quota: Arc::clone(&config.quota),
             away: Away::default(),
@@ -77,6 +80,10 @@ impl Forwarder {
             submissions: TaskTracker::new(),
             config,
         })
+    }
+
+    pub(crate) fn set_guard(&mut self, guard: Arc<dyn Guard>) {
+        self.guard = Some(guard);
     }
 
     pub(crate) fn set_intents(&mut self, intents: Arc<dyn Intents>) {
@@ -190,14 +197,30 @@ impl Forwarder {
             self.outbox.put(TapEvent::Submitted { submission, region, task_id, known: true, at });
             return Ok(response);
         }
+        if let Some(refused) = self.guarded(&submission).await {
+            self.outbox.put(told(&refused, submission, region));
+            return self.respond(&accepted, refused);
+        }
         self.outbox.put(TapEvent::Submitting {
             submission: submission.clone(),
             region: region.clone(),
             at: Timestamp::now(),
         });
         let outcome = self.exchange(&accepted, Throttled::AskAgain).await;
-        self.outbox.put(told(&outcome, submission, region));
+        let event = told(&outcome, submission, region);
+        if let (Some(guard), TapEvent::SubmissionRefused { submission, .. }) = (&self.guard, &event)
+        {
+            guard.refused(submission);
+        }
+        self.outbox.put(event);
         self.respond(&accepted, outcome)
+    }
+
+    /// The answer to a submission that the guard refuses.
+    async fn guarded(&self, submission: &Submission) -> Option<Outcome> {
+        let refusal = self.guard.as_ref()?.check(submission).await.err()?;
+        let (status, kind) = refusal.form();
+        Some(Outcome::Whole(Arc::new(answer::refused(status, kind, &refusal.message))))
     }
 
     async fn known(&self, submission: &Submission, region: &str) -> Option<String> {

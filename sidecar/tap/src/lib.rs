@@ -33,6 +33,7 @@ mod answer;
 mod config;
 mod events;
 mod forward;
+mod guard;
 mod headers;
 mod hold;
 mod intents;
@@ -50,6 +51,7 @@ mod wire;
 
 pub use config::{Config, Endpoint, EndpointError, Hosts, Limits, Roots, Target, Upstream};
 pub use events::TapEvent;
+pub use guard::{Guard, Refusal};
 pub use intents::{Forward, Intents};
 pub use operation::{Operation, Repeat};
 pub use quota::{Asks, Quota, Stretch};

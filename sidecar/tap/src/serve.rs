@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::events::TapEvent;
 use crate::forward::Forwarder;
+use crate::guard::Guard;
 use crate::intents::Intents;
 
 /// Largest head of a request, in bytes. SDKs send about 2 KiB; session tokens are long.
@@ -57,6 +58,13 @@ impl Tap {
     #[must_use]
     pub fn with_intents(mut self, intents: Arc<dyn Intents>) -> Self {
         self.forwarder.set_intents(intents);
+        self
+    }
+
+    /// Asks `guard` before each submission that would make a new task.
+    #[must_use]
+    pub fn with_guard(mut self, guard: Arc<dyn Guard>) -> Self {
+        self.forwarder.set_guard(guard);
         self
     }
 

@@ -13,6 +13,7 @@ mod cluster;
 mod gang;
 mod network;
 mod parent;
+mod price;
 mod quotas;
 mod release;
 mod sources;

@@ -49,7 +49,7 @@ pub const TASKS: &str = "sluice.flux-framework.org/tasks";
 pub const FOLLOW: &str = "sluice.flux-framework.org/follow";
 /// Annotation: how the task is found (`auto`, `tap`, `announce`).
 pub const DISCOVERY: &str = "sluice.flux-framework.org/discovery";
-/// Annotation: cancel the live task when the Job is deleted.
+/// Annotation: whether live tasks are cancelled when the Job is deleted (`true` or `false`).
 pub const CANCEL_ON_DELETE: &str = "sluice.flux-framework.org/cancel-on-delete";
 /// Annotation: take up tasks of an earlier run.
 pub const RESUME: &str = "sluice.flux-framework.org/resume";

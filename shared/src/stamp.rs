@@ -109,6 +109,9 @@ pub struct Stamp {
     /// How the task is found.
     #[serde(default)]
     pub discovery: Discovery,
+    /// Whether the live tasks are cancelled when the Job is deleted.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub cancel_on_delete: bool,
     /// The chosen backend, if one was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
@@ -122,6 +125,15 @@ pub struct Stamp {
     pub gate: String,
 }
 
+const fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_yes(value: &bool) -> bool {
+    *value
+}
+
 impl Default for Stamp {
     fn default() -> Self {
         Self {
@@ -132,6 +144,7 @@ impl Default for Stamp {
             tasks: 1,
             follow: Follow::Any,
             discovery: Discovery::Auto,
+            cancel_on_delete: true,
             backend: None,
             mismatch: Mismatch::Warn,
             max_cost: None,
@@ -206,6 +219,15 @@ mod tests {
             ..Stamp::default()
         };
         assert_eq!(Stamp::parse(&stamp.to_annotation()), Ok(stamp));
+    }
+
+    #[test]
+    fn what_an_older_stamp_does_not_say_is_the_default() {
+        let text = Stamp::default().to_annotation();
+        assert!(!text.contains("cancelOnDelete"), "{text}");
+        assert!(Stamp::parse(&text).unwrap().cancel_on_delete);
+        let off = Stamp { cancel_on_delete: false, ..Stamp::default() };
+        assert_eq!(Stamp::parse(&off.to_annotation()), Ok(off));
     }
 
     #[test]

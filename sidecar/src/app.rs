@@ -18,6 +18,7 @@ use tracing::{error, info, warn};
 
 use crate::args::{Args, Command, Config};
 use crate::control::{self, Control};
+use crate::ending::act::settle;
 use crate::follow::report;
 use crate::follow::state::{Rules, Seen, State};
 use crate::follow::watch::{Clock, Watch};
@@ -81,7 +82,8 @@ fn serve(args: Args) -> Result<()> {
             let stop = shutdown::on_signals().context("no signal handler")?;
             let sockets = Sockets::inherited(config.not_tapped.is_none())?;
             let config = config.with(&Settings::read().await);
-            Worker::build(config, sockets, None)?.run(stop).await
+            let worker = Worker::build(config, sockets, None)?;
+            worker.asking(parent::ask_for_time).run(stop).await
         }),
         Some(Command::Ready) | None => {
             let sockets = Sockets::bind(&config)?;
@@ -161,6 +163,8 @@ pub struct Worker {
     shown: watch::Sender<Arc<State>>,
     quota: Arc<Quota>,
     clock: Clock,
+    /// Asks whoever ends the worker for more time.
+    ask_for_time: fn(),
 }
 
 impl Worker {
@@ -218,6 +222,7 @@ impl Worker {
             shown,
             quota,
             clock,
+            ask_for_time: || (),
             config,
         })
     }
@@ -228,7 +233,14 @@ impl Worker {
         self.shown.subscribe()
     }
 
-    /// Runs until told to stop, and ends within two seconds then.
+    /// The same with a way to ask for more time to end.
+    #[must_use]
+    pub fn asking(self, ask_for_time: fn()) -> Self {
+        Self { ask_for_time, ..self }
+    }
+
+    /// Runs until told to stop, and ends within two seconds then, or with live tasks within
+    /// [`LONGEST`](crate::ending::act::LONGEST) more.
     ///
     /// # Errors
     /// When a part of it breaks off: the process should end then and be started again.
@@ -254,6 +266,8 @@ impl Worker {
         let mut intake = tokio::spawn(intake::run(events_of_tap, seen, self.credentials));
         let mut tapped = tokio::spawn(serve_tap(self.tap, stop.clone()));
         let ended = CancellationToken::new();
+        let mut shown = self.shown.subscribe();
+        let (vendor, clock) = (Arc::clone(&self.braket), self.clock.clone());
         let watch = Watch {
             vendor: self.braket,
             seen: seen_by_loop,
@@ -280,9 +294,12 @@ impl Worker {
         if tokio::time::timeout(LAST_WRITE, intake).await.is_err() {
             warn!("the last events of the tap were not taken in in time");
         }
+        // The follower goes on meanwhile: it is told of the gang.
+        let may_cancel = self.config.stamp.cancel_on_delete;
+        let cancelled = settle(may_cancel, &*vendor, &mut shown, &clock, self.ask_for_time).await;
         ended.cancel();
         let state = watch.await.context("the follower broke off at the end")?;
-        info!("{}", report::farewell(&state));
+        info!("{}", report::farewell(&state, &cancelled));
         control.abort();
         gang.end().await;
         Ok(())

@@ -1,5 +1,6 @@
 //! The sidecar's gang at the API server: watched by name, and its `status.vendor` written.
 
+pub mod kind;
 pub mod observer;
 pub mod trouble;
 pub mod writer;

@@ -14,12 +14,16 @@
 //!                      └─▶ failed or cancelled: no order, the next submission is awaited
 //! ```
 //!
+//! When the pod is told to end while a task is live, the fate of the gang says whether the Job was
+//! deleted; then the task is cancelled ([`ending`]).
+//!
 //! Everything that survives a restart is in the gang: a new worker reads `status.vendor` before
 //! it writes there for the first time, and the program's own polls show it the rest.
 
 pub mod app;
 pub mod args;
 pub mod control;
+pub mod ending;
 pub mod environment;
 pub mod follow;
 pub mod gang;

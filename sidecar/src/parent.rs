@@ -11,19 +11,26 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, kill_process, set_parent_process_death_signal, wait,
+    Pid, Signal, WaitOptions, WaitStatus, getppid, kill_process, set_parent_process_death_signal,
+    wait,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 use tracing::{error, warn};
 
 use crate::app::Sockets;
+use crate::ending::act::LONGEST;
 use crate::environment::{self, Change};
 
 /// First descriptor that is handed down, by the convention of socket activation.
 const FIRST: i32 = 3;
 /// The worker's time to end after it was told to.
 const GRACE: Duration = Duration::from_secs(2);
+/// The same for a worker that asks for more: it has live tasks to settle. The kubelet may be
+/// quicker.
+const LONG_GRACE: Duration = LONGEST.saturating_add(GRACE);
+/// The signal by which a worker asks for it.
+const MORE: Signal = Signal::USR1;
 /// A worker that lived this long did not die of its start.
 const HEALTHY: Duration = Duration::from_secs(5);
 
@@ -35,6 +42,13 @@ pub fn die_with_it() -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("no tie to the parent process")
 }
 
+/// Asks the parent for more time to end. A worker that hangs does not, and is killed early.
+pub fn ask_for_time() {
+    if let Some(parent) = getppid() {
+        send(Some(parent), MORE);
+    }
+}
+
 /// Keeps a worker running until told to stop.
 ///
 /// # Errors
@@ -43,6 +57,7 @@ pub async fn run(sockets: &Sockets) -> Result<()> {
     let mut term = signal(SignalKind::terminate())?;
     let mut int = signal(SignalKind::interrupt())?;
     let mut child = signal(SignalKind::child())?;
+    let mut more = signal(SignalKind::user_defined1())?;
     let mut crashes: u32 = 0;
     // Until when the worker has to be gone, once told to stop.
     let mut deadline: Option<Instant> = None;
@@ -55,6 +70,7 @@ pub async fn run(sockets: &Sockets) -> Result<()> {
             _ = child.recv() => {}
             _ = term.recv() => deadline = Some(stop(worker, deadline, Signal::TERM)),
             _ = int.recv() => deadline = Some(stop(worker, deadline, Signal::INT)),
+            _ = more.recv() => deadline = deadline.map(|_| Instant::now() + LONG_GRACE),
             () = wake(restart_at) => {
                 started = Instant::now();
                 worker = start(sockets);
@@ -106,11 +122,11 @@ fn stop(worker: Option<Pid>, told: Option<Instant>, with: Signal) -> Instant {
     Instant::now() + GRACE
 }
 
-fn send(worker: Option<Pid>, signal: Signal) {
-    let Some(worker) = worker else { return };
-    if let Err(error) = kill_process(worker, signal) {
-        // It has ended a moment ago and is about to be reaped.
-        tracing::debug!("the worker takes no signal: {error}");
+fn send(process: Option<Pid>, signal: Signal) {
+    let Some(process) = process else { return };
+    if let Err(error) = kill_process(process, signal) {
+        // It has ended a moment ago; a worker is about to be reaped.
+        tracing::debug!("process {process:?} takes no signal: {error}");
     }
 }
 

@@ -72,10 +72,18 @@ pub enum FailureKind {
     Refused,
 }
 
-/// The calls that the follower makes itself.
+/// What came of a cancel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The vendor ends the task; in its word.
+    Ending(TaskState),
+    /// It had ended before.
+    Over,
+}
+
+/// The calls that the sidecar makes itself.
 ///
-/// Each call has its own time-out; none is retried within: the follower decides when to ask
-/// again.
+/// Each call has its own time-out; none is retried within: the caller decides when to ask again.
 pub trait Vendor: Send + Sync + 'static {
     /// Looks at a task.
     fn task(&self, id: &str) -> impl Future<Output = Result<Reading, Failure>> + Send;
@@ -85,6 +93,8 @@ pub trait Vendor: Send + Sync + 'static {
         device: &str,
         task: &str,
     ) -> impl Future<Output = Result<DeviceReading, Failure>> + Send;
+    /// Asks for the end of a task.
+    fn cancel(&self, id: &str) -> impl Future<Output = Result<Cancelled, Failure>> + Send;
     /// Whether `id` can be a task of this vendor.
     ///
     /// # Errors

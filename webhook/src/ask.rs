@@ -58,6 +58,8 @@ pub struct Ask {
     pub follow: Option<Follow>,
     /// How the task is found.
     pub discovery: Discovery,
+    /// Whether the live tasks are cancelled when the Job is deleted.
+    pub cancel_on_delete: Option<bool>,
     /// The backend.
     pub backend: Option<String>,
     /// What happens with a task on another QPU than the backend.
@@ -89,6 +91,7 @@ impl Ask {
             tasks: number(annotations, names::TASKS, 1, MAX_TASKS)?,
             follow: word(annotations, names::FOLLOW)?,
             discovery: word(annotations, names::DISCOVERY)?.unwrap_or_default(),
+            cancel_on_delete: annotations.get(names::CANCEL_ON_DELETE).map(|v| v == "true"),
             backend: annotations.get(names::BACKEND).filter(|b| !b.is_empty()).cloned(),
             mismatch: word(annotations, names::MISMATCH)?.unwrap_or_default(),
             max_cost: word(annotations, names::MAX_COST)?,
@@ -102,7 +105,7 @@ impl Ask {
                     && !WRITTEN.contains(&k.as_str())
             })
             .map(|k| Warning::UnknownAnnotation(k.clone()));
-        let later = [names::CANCEL_ON_DELETE, names::RESUME]
+        let later = [names::RESUME]
             .into_iter()
             .filter(|k| annotations.contains_key(*k))
             .map(Warning::NotYet);

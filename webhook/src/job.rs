@@ -104,6 +104,7 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
         tasks: ask.tasks.unwrap_or(1),
         follow: ask.follow(),
         discovery: ask.discovery,
+        cancel_on_delete: ask.cancel_on_delete.unwrap_or(true),
         backend: ask.backend.clone(),
         mismatch: ask.mismatch,
         max_cost: ask.max_cost,

@@ -123,6 +123,9 @@ fn bare(
     if ask.coordination == Some(Mode::Shared) {
         warnings.push(Warning::BareShared);
     }
+    if ask.cancel_on_delete == Some(true) {
+        warnings.push(Warning::BareCancel);
+    }
     Ok(Stamp {
         mode: Mode::Independent,
         size: 1,
@@ -130,6 +133,8 @@ fn bare(
         tasks: ask.tasks.unwrap_or(1),
         follow: ask.follow(),
         discovery: ask.discovery,
+        // The deletion of a pod by its owner and its eviction look the same.
+        cancel_on_delete: false,
         backend: ask.backend,
         mismatch: ask.mismatch,
         max_cost: ask.max_cost,

@@ -40,6 +40,8 @@ pub enum Warning {
     NotTapped(Obstacle),
     /// A pod without a Job has nobody to share with.
     BareShared,
+    /// A pod without a Job has nothing whose deletion could be told from an eviction.
+    BareCancel,
     /// A variable of ours was set by the user.
     RoleReplaced {
         /// The container.
@@ -107,6 +109,11 @@ impl fmt::Display for Warning {
             Self::NotTapped(why) => write!(f, "the program is not followed by itself: {why}"),
             Self::BareShared => f.write_str(
                 "a pod without a Job has nobody to share a task with and is treated as independent",
+            ),
+            Self::BareCancel => write!(
+                f,
+                "{} has no effect on a pod without a Job: its deletion and its eviction look alike",
+                names::CANCEL_ON_DELETE
             ),
             Self::RoleReplaced { container, value } => write!(
                 f,

@@ -11,6 +11,7 @@ use sluice_shared::task::{TaskState, device_name};
 use super::state::{Device, Followed, GangSeen, Seen, State, Step, say};
 use super::timing::{Doing, FIRST_READ, Now, after, back_off, elapsed, read_interval, seen_from};
 use super::{cost, report};
+use crate::ending::Fate;
 use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
 
 /// A device that may not be read is asked for again after this time: rights may be given.
@@ -64,7 +65,10 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
             if state.task(&id).is_none() {
                 say(steps, false, format!("{} was announced", report::name(&id)));
             }
-            find(state, &id, now.at, Duration::ZERO);
+            // The program says that it is its own.
+            let incarnation = state.rules.incarnation.clone();
+            let task = find(state, &id, now.at, Duration::ZERO);
+            task.incarnation.get_or_insert(incarnation);
         }
         Seen::ReleaseAsked { id } => {
             if state.asked_for.as_ref() != Some(&id) {
@@ -99,6 +103,11 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
         }
         Seen::DeviceRead(name, outcome) => device_read(state, &name, outcome, now, steps),
         Seen::Gang(gang) => gang_seen(state, gang, now, steps),
+        Seen::GangType(stays) => {
+            if let Fate::Gone { type_stays, .. } = &mut state.fate {
+                *type_stays = Some(stays);
+            }
+        }
         Seen::TapProblem(problem) => state.tap_problem = problem,
     }
 }
@@ -224,12 +233,16 @@ fn device_read(
 
 fn gang_seen(state: &mut State, gang: Option<GangSeen>, now: Now, steps: &mut Vec<Step>) {
     let Some(gang) = gang else {
+        if state.fate == Fate::Lives {
+            state.fate = Fate::Gone { at: now.at, type_stays: None };
+        }
         if state.gang.take().is_some() {
             let name = &state.rules.gang;
             say(steps, true, format!("gang {name} is gone; its status is kept until it is back"));
         }
         return;
     };
+    state.fate = Fate::Lives;
     let first = state.gang.as_deref() != Some(gang.uid.as_str());
     let open = gang.is_open();
     let GangSeen { uid, vendor, consumers, by, .. } = gang;

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sluice_shared::gang::{Consumers, OrderReason, Phase, VendorStatus};
@@ -556,8 +557,8 @@ fn a_new_worker_takes_over_tasks_and_order() {
 #[test]
 fn the_last_line_names_what_is_still_alive() {
     let mut play = Play::producer(ReleasePolicy::Front);
-    assert!(report::farewell(&play.state).contains("no task was seen"));
+    assert!(report::farewell(&play.state, &BTreeSet::new()).contains("no task was seen"));
     play.poll(mk_reading("arn:x/834b21ed-1", "QUEUED", Some("14")));
-    let line = report::farewell(&play.state);
+    let line = report::farewell(&play.state, &BTreeSet::new());
     assert!(line.contains("arn:x/834b21ed-1 QUEUED position 14 on iqm Garnet"), "{line}");
 }

@@ -1,5 +1,6 @@
 //! What the gang's status and the log say about what is known. PURE.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -180,16 +181,20 @@ pub fn problem(state: &State, at: Timestamp) -> Option<String> {
 }
 
 /// One sentence about what is still alive at the vendor, for the last line of the log.
+/// `cancelled`: tasks that the vendor has just been made to end.
 #[must_use]
-pub fn farewell(state: &State) -> String {
+pub fn farewell(state: &State, cancelled: &BTreeSet<String>) -> String {
     let live: Vec<String> = state
         .tasks
         .iter()
-        .filter(|t| !t.reading.state.is_final())
+        .filter(|t| !t.reading.state.is_final() && !cancelled.contains(&t.reading.id))
         .map(|t| format!("{} {}", t.reading.id, describe(t)))
         .collect();
     match (live.is_empty(), state.tasks.last()) {
         (true, None) => "ending; no task was seen".to_owned(),
+        (true, Some(_)) if !cancelled.is_empty() => {
+            format!("ending; {} task(s) cancelled, none is live", cancelled.len())
+        }
         (true, Some(last)) => {
             format!("ending; no task is live, the last was {} {}", last.reading.id, describe(last))
         }

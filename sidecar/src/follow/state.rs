@@ -10,6 +10,7 @@ use sluice_shared::price::Usd;
 use sluice_shared::role::Role;
 use sluice_shared::task::{Position, TaskState};
 
+use crate::ending::Fate;
 use crate::vendor::front::Front;
 use crate::vendor::{DeviceReading, Failure, Reading};
 
@@ -93,6 +94,8 @@ pub enum Seen {
     DeviceRead(String, Result<DeviceReading, Failure>),
     /// The gang as it is now; `None` when there is none.
     Gang(Option<GangSeen>),
+    /// Whether gangs can still be made, asked after the own one went.
+    GangType(bool),
     /// Requests of the program do not get through the tap; `None` when they do again.
     TapProblem(Option<String>),
 }
@@ -295,6 +298,8 @@ pub struct State {
     pub ordered_here: bool,
     /// Uid of the gang that was read; nothing is written before.
     pub gang: Option<String>,
+    /// What became of the gang, for the end.
+    pub fate: Fate,
     /// The consumers, as the keeper counts them.
     pub consumers: Option<Consumers>,
     /// Whether the gates were seen open.
@@ -347,6 +352,7 @@ impl State {
             order: None,
             ordered_here: false,
             gang: None,
+            fate: Fate::Unseen,
             consumers: None,
             open: false,
             written: VendorStatus::default(),

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::future::{BoxFuture, OptionFuture};
+use futures::{FutureExt, StreamExt};
 use kube::api::{Api, DynamicObject};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, ExponentialBackoff, watch_object};
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::kind;
 use super::trouble::{Trouble, explain};
 use crate::follow::state::{GangSeen, Seen};
 
@@ -34,7 +36,8 @@ impl Name {
     }
 }
 
-/// Tells of every change of the gang, until nobody listens. Errors are retried without end.
+/// Tells of every change of the gang, until nobody listens, and after it went whether gangs can
+/// still be made. Errors are retried without end.
 pub async fn observe(api: Api<DynamicObject>, name: Name, seen: mpsc::Sender<Seen>) {
     // The rights come with the gang, seconds after the pod: short pauses at first.
     let pauses = backon::ExponentialBuilder::default()
@@ -42,12 +45,33 @@ pub async fn observe(api: Api<DynamicObject>, name: Name, seen: mpsc::Sender<See
         .with_max_delay(Duration::from_secs(8))
         .without_max_times()
         .with_jitter();
+    let client = api.clone().into_client();
     let stream = watch_object(api, &name.gang).backoff(ExponentialBackoff::from(pauses));
     let mut stream = std::pin::pin!(stream);
     let mut trouble = Trouble::default();
-    while let Some(event) = stream.next().await {
+    let mut known = false;
+    let mut asking: OptionFuture<BoxFuture<'static, bool>> = None.into();
+    loop {
+        let event = tokio::select! {
+            event = stream.next() => event,
+            Some(stays) = &mut asking => {
+                asking = None.into();
+                if seen.send(Seen::GangType(stays)).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
+        let Some(event) = event else { return };
         match event {
             Ok(gang) => {
+                match &gang {
+                    None if known => {
+                        asking = Some(kind::stays(client.clone()).boxed()).into();
+                    }
+                    _ => asking = None.into(),
+                }
+                known = gang.is_some();
                 if trouble.over() {
                     info!("gang {} can be read again", name.full());
                 }

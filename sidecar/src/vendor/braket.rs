@@ -20,7 +20,7 @@ use sluice_tap::{Hosts, quote};
 
 use super::credentials::Renewed;
 use super::front::queue_size;
-use super::{DeviceReading, Failure, FailureKind, NotATask, Reading, Vendor};
+use super::{Cancelled, DeviceReading, Failure, FailureKind, NotATask, Reading, Vendor};
 
 /// Time for one call, with everything: connect, TLS, answer.
 const CALL: Duration = Duration::from_secs(10);
@@ -133,6 +133,18 @@ impl Vendor for Braket {
             .ok_or_else(|| refused_id(task))?;
         match self.client(region).get_device().device_arn(device).send().await {
             Ok(answer) => Ok(device_reading(&answer)),
+            Err(error) => Err(self.settle(&error).await),
+        }
+    }
+
+    async fn cancel(&self, id: &str) -> Result<Cancelled, Failure> {
+        let region = region_of_task(id).ok_or_else(|| refused_id(id))?;
+        match self.client(region).cancel_quantum_task().quantum_task_arn(id).send().await {
+            Ok(answer) => {
+                Ok(Cancelled::Ending(TaskState::from(answer.cancellation_status().as_str())))
+            }
+            // It has a result, failed, or was cancelled before.
+            Err(error) if error.code() == Some("ConflictException") => Ok(Cancelled::Over),
             Err(error) => Err(self.settle(&error).await),
         }
     }

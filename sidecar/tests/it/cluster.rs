@@ -42,6 +42,17 @@ struct Inner {
     tries: usize,
     /// Opens the gates as soon as an order is written.
     keeper: bool,
+    kind: Kind,
+}
+
+/// What became of the type of gangs.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Kind {
+    #[default]
+    Served,
+    /// Its definition is being deleted: what is left can be read, nothing can be made.
+    Going,
+    Gone,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +72,7 @@ impl Cluster {
         let cluster = Self { inner: Arc::default(), changed: watch::Sender::new(0), url };
         let gangs = "/apis/sluice.flux-framework.org/v1alpha1/namespaces/ns/quantumgangs";
         let router = Router::new()
+            .route("/apis/sluice.flux-framework.org/v1alpha1", get(types))
             .route(gangs, get(list))
             .route(&format!("{gangs}/{{name}}/status"), patch(patch_status))
             .with_state(cluster.clone());
@@ -109,6 +121,17 @@ impl Cluster {
         });
     }
 
+    /// Deletes the gang, as the garbage collector does.
+    pub(crate) fn delete_gang(&self) {
+        self.change(|inner| inner.gang = None);
+    }
+
+    /// Deletes the type as `kubectl delete crd` does: the gang goes before the type is gone.
+    pub(crate) fn delete_type(&self, now: Kind) {
+        self.inner.lock().unwrap().kind = now;
+        self.delete_gang();
+    }
+
     /// Opens the gates from now on when an order is written.
     pub(crate) fn keep(&self) {
         self.inner.lock().unwrap().keeper = true;
@@ -152,6 +175,27 @@ impl Cluster {
     }
 }
 
+async fn types(State(cluster): State<Cluster>) -> Response {
+    if let Some(refusal) = cluster.fault("types") {
+        return refusal;
+    }
+    let verbs = match cluster.inner.lock().unwrap().kind {
+        Kind::Served => json!(["create", "delete", "get", "list", "patch", "watch"]),
+        Kind::Going => json!(["delete", "get", "list", "watch"]),
+        Kind::Gone => return (StatusCode::NOT_FOUND, "404 page not found\n").into_response(),
+    };
+    Json(json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": API,
+        "resources": [{
+            "name": "quantumgangs", "singularName": "quantumgang", "namespaced": true,
+            "kind": KIND, "verbs": verbs,
+        }],
+    }))
+    .into_response()
+}
+
 fn refusal(code: u16, message: &str) -> Response {
     let status = json!({
         "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": message, "code": code,
@@ -163,6 +207,9 @@ async fn list(State(cluster): State<Cluster>, Query(params): Query<Params>) -> R
     assert_eq!(params.field_selector, format!("metadata.name={GANG}"), "only the own gang");
     if let Some(refusal) = cluster.fault("list") {
         return refusal;
+    }
+    if cluster.inner.lock().unwrap().kind == Kind::Gone {
+        return refusal(404, "the server could not find the requested resource");
     }
     if params.watch.is_some() {
         let from: u64 = params.resource_version.unwrap().parse().unwrap();
@@ -184,7 +231,16 @@ fn watch_from(cluster: Cluster, from: u64) -> Response {
         stream::unfold((cluster, changes, from), |(cluster, mut changes, seen)| async move {
             let version = *changes.wait_for(|version| *version > seen).await.ok()?;
             let gang = cluster.inner.lock().unwrap().gang.clone();
-            let event = json!({"type": "MODIFIED", "object": gang?});
+            let event = match gang {
+                Some(gang) => json!({"type": "MODIFIED", "object": gang}),
+                None => json!({"type": "DELETED", "object": {
+                    "apiVersion": API,
+                    "kind": KIND,
+                    "metadata": {
+                        "name": GANG, "namespace": "ns", "resourceVersion": version.to_string(),
+                    },
+                }}),
+            };
             let line = Bytes::from(format!("{event}\n"));
             Some((Ok::<_, Infallible>(line), (cluster, changes, version)))
         });

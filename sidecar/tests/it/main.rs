@@ -10,6 +10,7 @@
 mod braket;
 mod canary;
 mod cluster;
+mod ending;
 mod gang;
 mod network;
 mod parent;

@@ -17,7 +17,7 @@ use tokio::process::{Child, Command};
 
 use crate::cluster::Cluster;
 use crate::worker::{GARNET, submit};
-use crate::{await_some, mk_pod};
+use crate::{PATIENCE, await_some, mk_pod};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sluice-sidecar");
 
@@ -107,7 +107,7 @@ impl Running {
     pub(crate) async fn end(mut self) -> (Duration, String) {
         let told = Instant::now();
         kill_process(self.pid(), Signal::TERM).unwrap();
-        let status = tokio::time::timeout(Duration::from_secs(10), self.parent.wait()).await;
+        let status = tokio::time::timeout(PATIENCE, self.parent.wait()).await;
         assert!(status.unwrap().unwrap().success(), "{}", self.log());
         let took = told.elapsed();
         let log = await_some("the last line", async || {
@@ -280,4 +280,32 @@ async fn what_cannot_work_is_said_and_ends() {
     let output = probe.await.unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("nothing listens on 127.0.0.1:9"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_with_a_live_task_is_given_the_time_to_cancel_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kube");
+    let config = sluice_vendors::Config::for_testing().by_hand(Ahead { normal: 3, priority: 0 });
+    let (vendor, cluster) = (Emulator::start(config).await.unwrap(), Cluster::start().await);
+    std::fs::write(&kubeconfig, cluster.kubeconfig()).unwrap();
+    cluster.create_gang("g-1");
+    let mut command = command();
+    command
+        .env("AWS_SECRET_ACCESS_KEY", "secret")
+        .env("SLUICE_UPSTREAM_AWS_ENDPOINT_URL_BRAKET", vendor.braket_url())
+        .env("KUBECONFIG", &kubeconfig);
+    let running = Running::of(command).await;
+    let id = submit(&format!("http://{}", running.tap), GARNET).await;
+    await_some("the task in the gang", async || cluster.vendor()?.tasks.first().cloned()).await;
+    // The gang goes when a worker without a live task would have been killed.
+    let going = async {
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        cluster.delete_gang();
+    };
+    let ((took, log), ()) = tokio::join!(running.end(), going);
+    assert!(took > Duration::from_millis(2500), "{took:?}");
+    assert!(log.contains("the Job was deleted: cancelling 1 live task(s)"), "{log}");
+    assert!(log.contains("1 task(s) cancelled, none is live") && log.contains(&id), "{log}");
+    assert!(vendor.task(&id).unwrap().state.starts_with("CANCELL"));
 }

@@ -10,7 +10,9 @@ use sluice_shared::policy::{Follow, ReleasePolicy};
 use sluice_shared::role::Role;
 use sluice_sidecar::follow::state::{GangSeen, Rules, Seen, State};
 use sluice_sidecar::follow::watch::{Clock, Watch};
-use sluice_sidecar::vendor::{DeviceReading, Failure, FailureKind, NotATask, Reading, Vendor};
+use sluice_sidecar::vendor::{
+    Cancelled, DeviceReading, Failure, FailureKind, NotATask, Reading, Vendor,
+};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +48,14 @@ impl Vendor for Script {
 
     async fn device(&self, _device: &str, _task: &str) -> Result<DeviceReading, Failure> {
         Ok(DeviceReading { status: "ONLINE".into(), priority_queue: Some(0) })
+    }
+
+    async fn cancel(&self, _id: &str) -> Result<Cancelled, Failure> {
+        Err(Failure {
+            kind: FailureKind::Refused,
+            message: "not asked for".into(),
+            retry_after: None,
+        })
     }
 
     fn check_id(&self, _id: &str) -> Result<(), NotATask> {

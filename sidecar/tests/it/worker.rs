@@ -125,7 +125,19 @@ impl Sidecar {
         )
     }
 
+    /// With live tasks left alone: most tests end a worker in the middle, and mean no more by it.
     pub(crate) fn with_stamp(
+        vendor: &Running,
+        cluster: &Cluster,
+        role: Role,
+        stamp: &Stamp,
+        keys: Credentials,
+    ) -> Self {
+        let stamp = Stamp { cancel_on_delete: false, ..stamp.clone() };
+        Self::that_may_cancel(vendor, cluster, role, &stamp, keys)
+    }
+
+    pub(crate) fn that_may_cancel(
         vendor: &Running,
         cluster: &Cluster,
         role: Role,
@@ -149,16 +161,20 @@ impl Sidecar {
         format!("http://{}", self.tap)
     }
 
-    async fn announce(&self, body: &Value) -> (u16, Value) {
+    pub(crate) async fn announce(&self, body: &Value) -> (u16, Value) {
         let url = format!("http://{}/v1/tasks", self.control);
         let answer = reqwest::Client::new().post(url).json(body).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
     pub(crate) async fn end(self) {
+        self.end_within(Duration::from_secs(2)).await;
+    }
+
+    /// Tells it to end; it must have ended in time.
+    pub(crate) async fn end_within(self, limit: Duration) {
         self.stop.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(2), self.ended).await;
-        ended.unwrap().unwrap().unwrap();
+        tokio::time::timeout(limit, self.ended).await.unwrap().unwrap().unwrap();
     }
 }
 

@@ -15,6 +15,7 @@ use sluice_shared::{gate, names};
 use crate::call::{CallError, within};
 use crate::facts::gang::GangSeen;
 use crate::facts::group::{GroupSeen, RawGroup};
+use crate::facts::job::takes_along;
 use crate::facts::version_of;
 
 /// Finalizer by which the cluster protects a `PodGroup` that pods still name.
@@ -41,6 +42,8 @@ pub(crate) enum Effect {
     Opened(u64),
     /// The pod is gone, or another has its name.
     NoPod,
+    /// The owner of a gang exists, though the keeper does not see it.
+    OwnerFound,
     /// The object changed meanwhile or is gone: look again.
     Nothing,
 }
@@ -114,7 +117,7 @@ impl Hands {
     /// Deletes a gang that has nothing to wait for, after a look at the live owner.
     pub(crate) async fn drop_gang(&self, target: &Target, uid: &str) -> Result<Effect, CallError> {
         if self.owner_exists(target).await? {
-            return Ok(Effect::Nothing);
+            return Ok(Effect::OwnerFound);
         }
         let api = self.gangs(target);
         let params = only(uid);
@@ -123,6 +126,7 @@ impl Hands {
         Ok(Effect::NoGang(uid.to_owned()))
     }
 
+    /// Whether the owner is there, and not about to take its gang along.
     async fn owner_exists(&self, target: &Target) -> Result<bool, CallError> {
         let resource = if target.owner.kind == "Pod" {
             ApiResource::erase::<Pod>(&())
@@ -136,7 +140,8 @@ impl Hands {
         );
         let read = api.get_metadata_opt(&target.owner.name);
         let owner = within(self.limit, "read the owner of a gang", read).await?;
-        Ok(owner.is_some_and(|o| o.metadata.uid.as_deref() == Some(target.owner.uid.as_str())))
+        let uid = Some(target.owner.uid.as_str());
+        Ok(owner.is_some_and(|o| o.metadata.uid.as_deref() == uid && !takes_along(&o.metadata)))
     }
 
     /// Writes the status.

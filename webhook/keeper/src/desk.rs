@@ -71,6 +71,8 @@ pub(crate) struct Desk {
     pub told: HashSet<String>,
     pub status_at: Option<Timestamp>,
     pub short_since: Option<Timestamp>,
+    /// For [`Memory::owner_found`].
+    pub owner_found: Option<Timestamp>,
     /// When the gang was last looked at, and for when the next look is set while gates are on
     /// their way.
     looked: Option<Instant>,
@@ -87,6 +89,7 @@ impl Desk {
             short_since: self.short_since,
             refused: self.gates.values().find_map(|g| g.refused.clone()),
             bound,
+            owner_found: self.owner_found,
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod admission;
 mod bad_input;
+mod ending;
 mod examples;
 mod faults;
 mod hazards;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         bad_input::all(),
         hazards::all(),
         faults::all(),
+        ending::all(),
     ]
     .into_iter()
     .flatten()

@@ -29,6 +29,7 @@ pub(crate) fn mk_job(size: u32) -> JobSeen {
         succeeded: Indexes::default(),
         failed: Indexes::default(),
         deleting: false,
+        takes_along: false,
     }
 }
 

@@ -40,6 +40,9 @@ use crew::Crew;
 use order::{OrderFacts, Verdict};
 use tidings::Tiding;
 
+/// How long an owner that was found to exist is not asked for again.
+const OWNER_AGAIN: Duration = Duration::from_mins(1);
+
 /// The times that decisions keep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
@@ -105,6 +108,8 @@ pub(crate) struct Memory {
     pub refused: Option<String>,
     /// Whether the namespace has its `RoleBinding`.
     pub bound: bool,
+    /// When the owner was last found to exist although it is not seen: a Job that lost our label.
+    pub owner_found: Option<Timestamp>,
 }
 
 /// What is known about one gang.
@@ -202,7 +207,9 @@ impl<'a> Picture<'a> {
 pub(crate) fn decide(seen: &Seen, rules: &Rules, now: Timestamp) -> Decision {
     match (&seen.owner, &seen.gang) {
         (Owner::Gone, Gang::Ours(gang)) if seen.pods.is_empty() && !gang.deleting => {
-            Decision::only(vec![Step::DropGang { uid: gang.place.uid.clone() }])
+            let mut decision = Decision::default();
+            drop_gang(seen, gang, now, &mut decision);
+            decision
         }
         (_, Gang::Ours(gang)) => keep(seen, gang, rules, now),
         (Owner::Gone, _) => Decision::default(),
@@ -212,6 +219,16 @@ pub(crate) fn decide(seen: &Seen, rules: &Rules, now: Timestamp) -> Decision {
         }
         (owner, Gang::Absent) => make(owner, seen),
     }
+}
+
+/// Deletes a gang whose owner is not seen, unless it was found to exist a short time ago.
+fn drop_gang(seen: &Seen, gang: &GangSeen, now: Timestamp, into: &mut Decision) {
+    let found = seen.memory.owner_found;
+    let again = found.and_then(|at| at.checked_add(OWNER_AGAIN).ok()).filter(|at| now < *at);
+    if again.is_none() {
+        into.steps.push(Step::DropGang { uid: gang.place.uid.clone() });
+    }
+    into.wait_until(again);
 }
 
 /// A gang for an owner that has none.
@@ -302,6 +319,17 @@ fn keep(seen: &Seen, gang: &GangSeen, rules: &Rules, now: Timestamp) -> Decision
     let standing = after.as_ref().filter(|o| !o.withdrawn);
 
     let mut decision = Decision::default();
+    // The garbage collector deletes the gang too, in large Jobs many seconds later; the sidecar of
+    // the producer learns from it that the Job was deleted. The owner is looked at once more
+    // before: a Job that lost our label is not seen here.
+    let deleted = match seen.owner {
+        Owner::Job(job) => job.takes_along,
+        Owner::Pod(_) => false,
+        Owner::Gone => true,
+    };
+    if deleted && gang.owned {
+        drop_gang(seen, gang, now, &mut decision);
+    }
     if !seen.memory.bound && !over {
         decision.steps.push(Step::Bind);
     }

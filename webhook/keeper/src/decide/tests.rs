@@ -40,6 +40,7 @@ fn mk_gang(job: &JobSeen) -> GangSeen {
         resource_version: "5".into(),
         generation: 2,
         deleting: false,
+        owned: true,
         spec: spec_of(stamp, owner_ref("Job", "job", "job-uid"), None),
         status: QuantumGangStatus::default(),
     }
@@ -301,9 +302,29 @@ fn a_gang_that_nobody_needs_goes() {
     let gone = Seen { owner: Owner::Gone, pods: Vec::new(), ..scene.seen() };
     let steps = decide(&gone, &Rules::default(), at(0)).steps;
     assert_eq!(steps, vec![Step::DropGang { uid: "gang-uid".into() }]);
-    let with_pods = Seen { owner: Owner::Gone, ..scene.seen() };
-    let steps = decide(&with_pods, &Rules::default(), at(0)).steps;
-    assert!(!steps.iter().any(|s| matches!(s, Step::DropGang { .. })), "{steps:?}");
+    // A Job that lost our label is found alive; it is not looked for again at once.
+    let memory = Memory { owner_found: Some(at(0)), ..gone.memory.clone() };
+    let found = Seen { memory, ..gone };
+    let later = decide(&found, &Rules::default(), at(1));
+    assert_eq!((later.steps, later.look_again), (Vec::new(), Some(at(60))));
+    assert_eq!(decide(&found, &Rules::default(), at(60)).steps, steps);
+    // While pods end it goes with its Job, but not if they are to outlive the Job.
+    for owned in [true, false] {
+        let mut scene = Scene::new();
+        scene.gang.owned = owned;
+        let with_pods = Seen { owner: Owner::Gone, ..scene.seen() };
+        let steps = decide(&with_pods, &Rules::default(), at(0)).steps;
+        let dropped = steps.iter().any(|s| matches!(s, Step::DropGang { .. }));
+        assert_eq!(dropped, owned, "{steps:?}");
+        let steps = scene.decide().steps;
+        let dropped = steps.iter().any(|s| matches!(s, Step::DropGang { .. }));
+        assert!(!dropped, "the Job lives: {steps:?}");
+        // `kubectl delete job --cascade=foreground`: the Job is there until its pods are gone.
+        (scene.job.deleting, scene.job.takes_along) = (true, true);
+        let steps = scene.decide().steps;
+        let dropped = steps.iter().any(|s| matches!(s, Step::DropGang { .. }));
+        assert_eq!(dropped, owned, "{steps:?}");
+    }
 }
 
 #[test]

@@ -12,6 +12,9 @@ pub(crate) struct GangSeen {
     pub resource_version: String,
     pub generation: i64,
     pub deleting: bool,
+    /// Whether it still names its owner: the cluster takes the name away when pods should outlive
+    /// their Job (`--cascade=orphan`).
+    pub owned: bool,
     pub spec: QuantumGangSpec,
     pub status: QuantumGangStatus,
 }
@@ -21,7 +24,10 @@ kept_by_place!(GangSeen);
 impl GangSeen {
     /// Reads a gang.
     pub(crate) fn of(gang: QuantumGang) -> Self {
+        let uid = gang.spec.owner.uid.as_str();
+        let owned = gang.metadata.owner_references.iter().flatten().any(|o| o.uid == uid);
         Self {
+            owned,
             place: Place::of(&gang.metadata),
             resource_version: gang.metadata.resource_version.unwrap_or_default(),
             generation: gang.metadata.generation.unwrap_or_default(),

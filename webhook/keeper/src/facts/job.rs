@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Object;
 use serde::Deserialize;
 use sluice_shared::names;
@@ -97,9 +98,17 @@ pub(crate) struct JobSeen {
     pub succeeded: Indexes,
     pub failed: Indexes,
     pub deleting: bool,
+    /// Whether its pods and its gang are deleted before it: see [`takes_along`].
+    pub takes_along: bool,
 }
 
 kept_by_place!(JobSeen);
+
+/// Whether an object is being deleted with all that it owns first (`--cascade=foreground`).
+pub(crate) fn takes_along(meta: &ObjectMeta) -> bool {
+    let mut finalizers = meta.finalizers.iter().flatten();
+    meta.deletion_timestamp.is_some() && finalizers.any(|f| f == "foregroundDeletion")
+}
 
 impl JobSeen {
     /// Reads a Job.
@@ -117,6 +126,7 @@ impl JobSeen {
             succeeded: indexes(&status.completed_indexes),
             failed: indexes(&status.failed_indexes),
             deleting: raw.metadata.deletion_timestamp.is_some(),
+            takes_along: takes_along(&raw.metadata),
         }
     }
 

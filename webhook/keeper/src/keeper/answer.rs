@@ -104,6 +104,9 @@ impl Keeper {
                 self.dirty.extend(self.world.drop_group(&uid));
                 self.dirty.extend(self.world.put_group(group));
             }
+            Effect::OwnerFound => {
+                self.desks.entry(key.clone()).or_default().owner_found = Some(Timestamp::now());
+            }
             Effect::Opened(_) | Effect::NoPod | Effect::Nothing => {}
         }
         false

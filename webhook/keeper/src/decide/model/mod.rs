@@ -412,6 +412,7 @@ fn mk_gang(uid: &str, version: u64, spec: QuantumGangSpec) -> GangSeen {
         resource_version: version.to_string(),
         generation: 1,
         deleting: false,
+        owned: true,
         spec,
         status: QuantumGangStatus::default(),
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use aws_config::BehaviorVersion;
 use aws_sdk_braket::Client;
+use aws_sdk_braket::types::QuantumTaskAdditionalAttributeName::QueueInfo;
 use aws_sdk_braket::types::QuantumTaskStatus;
 
 /// Two qubits, entangled and measured.
@@ -21,7 +22,9 @@ async fn main() -> Result<()> {
     let task = if role == "producer" { submit(&client).await? } else { given()? };
     println!("{role} follows {task}");
     loop {
-        let seen = client.get_quantum_task().quantum_task_arn(&task).send().await?;
+        // As the Braket SDK does, the place in the queue is asked for too.
+        let poll = client.get_quantum_task().quantum_task_arn(&task);
+        let seen = poll.additional_attribute_names(QueueInfo).send().await?;
         match seen.status() {
             QuantumTaskStatus::Completed => break,
             QuantumTaskStatus::Failed | QuantumTaskStatus::Cancelled => {

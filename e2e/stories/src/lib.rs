@@ -8,6 +8,7 @@
 //! The stories themselves are in `tests/stories`. Each awaits what must come, with a limit; none
 //! sleeps.
 
+pub mod hosted;
 pub mod job;
 pub mod processes;
 pub mod stage;

@@ -5,6 +5,7 @@
 
 mod admission;
 mod bad_input;
+mod crowds;
 mod ending;
 mod examples;
 mod faults;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         hazards::all(),
         faults::all(),
         ending::all(),
+        crowds::all(),
     ]
     .into_iter()
     .flatten()

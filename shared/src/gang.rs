@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::price::{self, Usd};
+use crate::series::Sample;
 use crate::task::TaskState;
 
 /// Most tasks that a gang lists; older final ones are folded into [`Folded`].
@@ -218,6 +219,12 @@ pub struct VendorStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub problem: Option<String>,
+    /// What the queue did, in the order of time, at most
+    /// [`MAX_SAMPLES`](crate::series::MAX_SAMPLES): see [`crate::series`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub series: Vec<Sample>,
 }
 
 /// One task at the vendor.
@@ -401,6 +408,8 @@ mod tests {
         assert_eq!(tasks["x-kubernetes-list-type"], "map");
         assert_eq!(tasks["x-kubernetes-list-map-keys"][0], "id");
         assert_eq!(tasks["maxItems"], MAX_TASKS);
+        let series = &status["vendor"]["properties"]["series"];
+        assert_eq!(series["maxItems"], crate::series::MAX_SAMPLES);
         assert_eq!(status["conditions"]["x-kubernetes-list-map-keys"][0], "type");
     }
 

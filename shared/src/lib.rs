@@ -23,5 +23,6 @@ pub mod price;
 #[cfg(feature = "process")]
 pub mod process;
 pub mod role;
+pub mod series;
 pub mod stamp;
 pub mod task;

@@ -6,6 +6,7 @@ pub mod decide;
 pub mod manual;
 pub mod plan;
 pub mod report;
+mod series;
 pub mod state;
 pub mod timing;
 pub mod watch;

@@ -33,10 +33,12 @@ pub struct Reading {
 }
 
 /// What one look at a device told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceReading {
     /// The vendor's word, `ONLINE` when it works.
     pub status: String,
+    /// Tasks in the normal queue, as the vendor says it.
+    pub queue: Option<String>,
     /// Tasks that are served before every normal one; a lower bound, `None` when not told.
     pub priority_queue: Option<u32>,
 }

@@ -10,7 +10,7 @@ use sluice_shared::task::{TaskState, device_name};
 
 use super::state::{Device, Followed, GangSeen, Seen, State, Step, say};
 use super::timing::{Doing, FIRST_READ, Now, after, back_off, elapsed, read_interval, seen_from};
-use super::{cost, report};
+use super::{cost, report, series};
 use crate::ending::Fate;
 use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
 
@@ -271,6 +271,7 @@ fn gang_seen(state: &mut State, gang: Option<GangSeen>, now: Now, steps: &mut Ve
 fn take_up(state: &mut State, vendor: Option<&VendorStatus>, now: Now, steps: &mut Vec<Step>) {
     let Some(vendor) = vendor else { return };
     let known = adopt(state, vendor, now);
+    series::take_up(state, &vendor.series);
     if let Some(folded) = vendor.folded {
         state.folded.completed = state.folded.completed.max(folded.completed);
         state.folded.unsuccessful = state.folded.unsuccessful.max(folded.unsuccessful);

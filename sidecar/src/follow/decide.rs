@@ -19,7 +19,7 @@ use super::absorb::absorb;
 use super::plan::plan;
 use super::state::{Device, Followed, PATIENCE, SILENT, Seen, State, Step, say};
 use super::timing::{DEVICE_FRESH, Now, elapsed};
-use super::{cost, report};
+use super::{cost, report, series};
 use crate::vendor::front::{DeviceSeen, Front};
 
 /// Tasks that are remembered for the policy after they left the list.
@@ -31,12 +31,17 @@ pub fn decide(mut state: State, seen: Seen, now: Now) -> (State, Vec<Step>) {
     let mut steps = Vec::new();
     absorb(&mut state, seen, now, &mut steps);
     judge(&mut state, now, &mut steps);
+    series::take_down(&mut state, now.at);
     fold(&mut state);
     plan(&mut state, now, &mut steps);
     remind(&mut state, now, &mut steps);
     let wanted = report::vendor_status(&state, now.at);
-    if state.gang.is_some() && report::visible(&wanted) != report::visible(&state.written) {
+    let changed = report::visible(&wanted) != report::visible(&state.written);
+    let overdue = wanted.series != state.written.series
+        && elapsed(state.written_at, now.at) >= series::WRITTEN_WITHIN;
+    if state.gang.is_some() && (changed || overdue) {
         state.written = wanted.clone();
+        state.written_at = now.at;
         steps.push(Step::Write(Box::new(wanted)));
     }
     (state, steps)
@@ -193,7 +198,7 @@ fn remind(state: &mut State, now: Now, steps: &mut Vec<Step>) {
 
 #[cfg(test)]
 #[path = "decide_tests.rs"]
-mod tests;
+pub(super) mod tests;
 
 #[cfg(test)]
 #[path = "decide_policies.rs"]

@@ -53,7 +53,11 @@ fn a_place_is_not_believed_while_the_device_does_not_run_tasks() {
     let mut play = Play::producer(mk_policy("position<=5"));
     play.gang().see(submitted("t")).poll(mk_reading("t", "QUEUED", Some("3")));
     assert_eq!(play.orders(), [], "the device is not read yet");
-    play.device(DeviceReading { status: "OFFLINE".into(), priority_queue: Some(0) });
+    play.device(DeviceReading {
+        status: "OFFLINE".into(),
+        priority_queue: Some(0),
+        ..DeviceReading::default()
+    });
     play.device(DeviceReading { priority_queue: Some(4), ..online() });
     assert_eq!(play.orders(), []);
     let lines = play.lines().join("\n");

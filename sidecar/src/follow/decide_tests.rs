@@ -10,10 +10,10 @@ use crate::follow::state::{GangSeen, Rules};
 use crate::follow::timing::after;
 use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
 
-pub(super) const GARNET: &str = "arn:aws:braket:eu-north-1::device/qpu/iqm/Garnet";
-pub(super) const SV1: &str = "arn:aws:braket:::device/quantum-simulator/amazon/sv1";
+pub(in crate::follow) const GARNET: &str = "arn:aws:braket:eu-north-1::device/qpu/iqm/Garnet";
+pub(in crate::follow) const SV1: &str = "arn:aws:braket:::device/quantum-simulator/amazon/sv1";
 
-pub(super) fn mk_rules(role: Role, policy: ReleasePolicy) -> Rules {
+pub(in crate::follow) fn mk_rules(role: Role, policy: ReleasePolicy) -> Rules {
     Rules {
         role,
         policy,
@@ -29,7 +29,7 @@ pub(super) fn mk_rules(role: Role, policy: ReleasePolicy) -> Rules {
     }
 }
 
-pub(super) fn mk_reading(id: &str, state: &str, position: Option<&str>) -> Reading {
+pub(in crate::follow) fn mk_reading(id: &str, state: &str, position: Option<&str>) -> Reading {
     Reading {
         id: id.into(),
         device: Some(GARNET.into()),
@@ -42,15 +42,15 @@ pub(super) fn mk_reading(id: &str, state: &str, position: Option<&str>) -> Readi
     }
 }
 
-pub(super) fn mk_failure(kind: FailureKind) -> Failure {
+pub(in crate::follow) fn mk_failure(kind: FailureKind) -> Failure {
     Failure { kind, message: "what the vendor says".into(), retry_after: None }
 }
 
-pub(super) fn mk_gang(vendor: Option<VendorStatus>) -> GangSeen {
+pub(in crate::follow) fn mk_gang(vendor: Option<VendorStatus>) -> GangSeen {
     GangSeen { uid: "g-1".into(), vendor, ..GangSeen::default() }
 }
 
-pub(super) fn submitted(id: &str) -> Seen {
+pub(in crate::follow) fn submitted(id: &str) -> Seen {
     Seen::Submitted {
         id: id.into(),
         device: Some(GARNET.into()),
@@ -60,28 +60,28 @@ pub(super) fn submitted(id: &str) -> Seen {
     }
 }
 
-pub(super) fn online() -> DeviceReading {
-    DeviceReading { status: "ONLINE".into(), priority_queue: Some(0) }
+pub(in crate::follow) fn online() -> DeviceReading {
+    DeviceReading { status: "ONLINE".into(), priority_queue: Some(0), ..DeviceReading::default() }
 }
 
 /// A follower that is told things, one after the other.
-pub(super) struct Play {
-    pub(super) state: State,
-    pub(super) now: Timestamp,
-    pub(super) steps: Vec<Step>,
+pub(in crate::follow) struct Play {
+    pub(in crate::follow) state: State,
+    pub(in crate::follow) now: Timestamp,
+    pub(in crate::follow) steps: Vec<Step>,
 }
 
 impl Play {
-    pub(super) fn new(rules: Rules) -> Self {
+    pub(in crate::follow) fn new(rules: Rules) -> Self {
         let now = Timestamp::from_second(1_796_000_000).unwrap();
         Self { state: State::new(rules, now), now, steps: Vec::new() }
     }
 
-    pub(super) fn producer(policy: ReleasePolicy) -> Self {
+    pub(in crate::follow) fn producer(policy: ReleasePolicy) -> Self {
         Self::new(mk_rules(Role::Producer, policy))
     }
 
-    pub(super) fn see(&mut self, seen: Seen) -> &mut Self {
+    pub(in crate::follow) fn see(&mut self, seen: Seen) -> &mut Self {
         let state = self.state.clone();
         let now = Now { at: self.now, luck: 0.5, stretch: sluice_tap::Stretch::default() };
         let (state, steps) = decide(state, seen, now);
@@ -90,12 +90,12 @@ impl Play {
         self
     }
 
-    pub(super) fn later(&mut self, seconds: f64) -> &mut Self {
+    pub(in crate::follow) fn later(&mut self, seconds: f64) -> &mut Self {
         self.now = after(self.now, Duration::from_secs_f64(seconds));
         self.see(Seen::Time)
     }
 
-    pub(super) fn poll(&mut self, reading: Reading) -> &mut Self {
+    pub(in crate::follow) fn poll(&mut self, reading: Reading) -> &mut Self {
         let at = self.now;
         self.see(Seen::Polled(reading, at))
     }
@@ -105,15 +105,15 @@ impl Play {
         self.see(Seen::Read(reading.id.clone(), at, Ok(reading)))
     }
 
-    pub(super) fn device(&mut self, reading: DeviceReading) -> &mut Self {
+    pub(in crate::follow) fn device(&mut self, reading: DeviceReading) -> &mut Self {
         self.see(Seen::DeviceRead(GARNET.into(), Ok(reading)))
     }
 
-    pub(super) fn gang(&mut self) -> &mut Self {
+    pub(in crate::follow) fn gang(&mut self) -> &mut Self {
         self.see(Seen::Gang(Some(mk_gang(None))))
     }
 
-    pub(super) fn lines(&self) -> Vec<&str> {
+    pub(in crate::follow) fn lines(&self) -> Vec<&str> {
         self.steps
             .iter()
             .filter_map(|s| match s {
@@ -123,7 +123,7 @@ impl Play {
             .collect()
     }
 
-    pub(super) fn writes(&self) -> Vec<&VendorStatus> {
+    pub(in crate::follow) fn writes(&self) -> Vec<&VendorStatus> {
         self.steps
             .iter()
             .filter_map(|s| match s {
@@ -134,7 +134,7 @@ impl Play {
     }
 
     /// Tasks of the orders that were written, without repetition.
-    pub(super) fn orders(&self) -> Vec<(&str, &str)> {
+    pub(in crate::follow) fn orders(&self) -> Vec<(&str, &str)> {
         let mut orders: Vec<_> = self
             .writes()
             .into_iter()
@@ -184,7 +184,11 @@ fn position_one_asks_for_the_device_and_waits_for_it() {
     let look = Step::ReadDevice { device: GARNET.into(), task: "t".into() };
     assert!(play.steps.contains(&look));
     assert_eq!(play.orders(), []);
-    play.device(DeviceReading { status: "PAUSED".into(), priority_queue: Some(0) });
+    play.device(DeviceReading {
+        status: "PAUSED".into(),
+        priority_queue: Some(0),
+        ..DeviceReading::default()
+    });
     assert_eq!(play.orders(), []);
     play.device(DeviceReading { priority_queue: Some(2), ..online() });
     assert_eq!(play.orders(), []);

@@ -28,16 +28,19 @@ pub fn vendor_status(state: &State, at: Timestamp) -> VendorStatus {
         order: state.order.clone(),
         cost: cost::of_gang(state),
         problem: problem(state, at).map(|text| cut(&text, 1024)),
+        series: state.series.clone(),
     }
 }
 
-/// The same without what changes at every look, to tell whether anything is worth a write.
+/// The same without what changes at every look and without the series, to tell whether anything
+/// is worth a write.
 #[must_use]
 pub fn visible(status: &VendorStatus) -> VendorStatus {
     let mut status = status.clone();
     for task in &mut status.tasks {
         task.observed_at = None;
     }
+    status.series = Vec::new();
     status
 }
 
@@ -71,7 +74,7 @@ fn reason(followed: &Followed) -> Option<&str> {
 }
 
 /// The API server counts characters.
-fn cut(text: &str, most: usize) -> String {
+pub(super) fn cut(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
 

@@ -8,6 +8,7 @@ use sluice_shared::gang::{Consumers, Folded, Order, OrderReason, Phase, VendorSt
 use sluice_shared::policy::{Follow, Mismatch, ReleasePolicy, TaskSeen};
 use sluice_shared::price::Usd;
 use sluice_shared::role::Role;
+use sluice_shared::series::Sample;
 use sluice_shared::task::{Position, TaskState};
 
 use crate::ending::Fate;
@@ -304,8 +305,12 @@ pub struct State {
     pub consumers: Option<Consumers>,
     /// Whether the gates were seen open.
     pub open: bool,
+    /// What the queue did.
+    pub series: Vec<Sample>,
     /// What was last handed to the writer.
     pub written: VendorStatus,
+    /// When.
+    pub written_at: Timestamp,
     /// The tap's problem.
     pub tap_problem: Option<String>,
     /// The last refused submission.
@@ -355,7 +360,9 @@ impl State {
             fate: Fate::Unseen,
             consumers: None,
             open: false,
+            series: Vec::new(),
             written: VendorStatus::default(),
+            written_at: at,
             tap_problem: None,
             refused: None,
             asked_for: None,

@@ -15,11 +15,11 @@ use aws_sdk_braket::{Client, Config};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::http::Response;
 use jiff::Timestamp;
+use sluice_shared::series::queue_size;
 use sluice_shared::task::TaskState;
 use sluice_tap::{Hosts, quote};
 
 use super::credentials::Renewed;
-use super::front::queue_size;
 use super::{Cancelled, DeviceReading, Failure, FailureKind, NotATask, Reading, Vendor};
 
 /// Time for one call, with everything: connect, TLS, answer.
@@ -225,13 +225,19 @@ pub fn position(text: Option<&str>) -> Option<String> {
 /// What an answer of `GetDevice` says. PURE.
 #[must_use]
 pub fn device_reading(answer: &GetDeviceOutput) -> DeviceReading {
-    let priority_queue = answer
-        .device_queue_info()
-        .iter()
-        .filter(|q| *q.queue() == QueueName::QuantumTasksQueue)
-        .find(|q| q.queue_priority() == Some(&QueuePriority::Priority))
-        .and_then(|q| queue_size(q.queue_size()));
-    DeviceReading { status: answer.device_status().as_str().to_owned(), priority_queue }
+    let size_of = |priority: &QueuePriority| {
+        answer
+            .device_queue_info()
+            .iter()
+            .filter(|q| *q.queue() == QueueName::QuantumTasksQueue)
+            .find(|q| q.queue_priority() == Some(priority))
+            .map(aws_sdk_braket::types::DeviceQueueInfo::queue_size)
+    };
+    DeviceReading {
+        status: answer.device_status().as_str().to_owned(),
+        queue: size_of(&QueuePriority::Normal).map(cut),
+        priority_queue: size_of(&QueuePriority::Priority).and_then(queue_size),
+    }
 }
 
 /// What a failed call means. PURE.

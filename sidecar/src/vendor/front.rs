@@ -88,16 +88,6 @@ impl Front {
     }
 }
 
-/// Reads a queue size that Braket sends as text: `7`, `>4000`, `0 (1 prioritized job(s)
-/// running)`. The number is a lower bound.
-#[must_use]
-pub fn queue_size(text: &str) -> Option<u32> {
-    let text = text.trim();
-    let bound = text.strip_prefix('>').unwrap_or(text).trim_start();
-    let digits: &str = bound.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-    digits.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,7 +106,7 @@ mod tests {
     }
 
     fn mk_device(status: &str, priority_queue: Option<u32>) -> DeviceReading {
-        DeviceReading { status: status.into(), priority_queue }
+        DeviceReading { status: status.into(), priority_queue, ..DeviceReading::default() }
     }
 
     #[test]
@@ -211,22 +201,5 @@ mod tests {
     fn a_lower_bound_is_kept_as_one() {
         let view = Front::of(&mk_reading("QUEUED", Some(">2000"), false), DeviceSeen::Unknown, 1);
         assert_eq!(view.at_least, Some(2000));
-    }
-
-    #[test]
-    fn queue_sizes_in_words() {
-        let rows = [
-            ("7", Some(7)),
-            (">4000", Some(4000)),
-            ("0 (1 prioritized job(s) running)", Some(0)),
-            (" 3 ", Some(3)),
-            ("", None),
-            ("None", None),
-            ("many", None),
-            ("99999999999", None),
-        ];
-        for (text, size) in rows {
-            assert_eq!(queue_size(text), size, "{text:?}");
-        }
     }
 }

@@ -47,7 +47,11 @@ impl Vendor for Script {
     }
 
     async fn device(&self, _device: &str, _task: &str) -> Result<DeviceReading, Failure> {
-        Ok(DeviceReading { status: "ONLINE".into(), priority_queue: Some(0) })
+        Ok(DeviceReading {
+            status: "ONLINE".into(),
+            priority_queue: Some(0),
+            ..DeviceReading::default()
+        })
     }
 
     async fn cancel(&self, _id: &str) -> Result<Cancelled, Failure> {

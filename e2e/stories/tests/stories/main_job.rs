@@ -1,6 +1,6 @@
 //! The main job and its modes: eight pods, one pod, independent pods, a bare pod.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::PostParams;
@@ -8,7 +8,7 @@ use serde_json::json;
 use sluice_lab::await_condition;
 use sluice_shared::gang::{OrderReason, Phase, QuantumGang};
 use sluice_shared::{names, naming};
-use sluice_stories::stage::{LIMIT, gated, phase, started};
+use sluice_stories::stage::{LIMIT, Stage, gated, phase, started};
 use sluice_stories::world::World;
 use sluice_vendors::Ahead;
 
@@ -96,9 +96,33 @@ async fn eight_pods_fan_out(world: &World) -> Result<()> {
         ensure!(output.contains(&format!("consumer counts 20 shots of {}", task.arn)), "{output}");
     }
     stage.tasks(1).await?;
-    stage.gang(&job, "it is Finished", |g| phase_of(g) == Some(Phase::Finished)).await?;
+    let gang = stage.gang(&job, "it is Finished", |g| phase_of(g) == Some(Phase::Finished)).await?;
+    has_the_series(&stage, &gang).await?;
     stage.event("fanout", names::EVENT_RELEASED).await?;
     stage.strike().await
+}
+
+/// What the queue did is kept, and comes out as a table.
+async fn has_the_series(stage: &Stage<'_>, gang: &QuantumGang) -> Result<()> {
+    let built =
+        tokio::task::spawn_blocking(|| sluice_lab::images::cargo_build(&["kubectl-sluice"]));
+    let plugin = built.await??.pop().context("no plugin")?;
+    let output = tokio::process::Command::new(plugin)
+        .args(["series", "fanout", "-o", "csv", "-n", stage.namespace()])
+        .env("KUBECONFIG", stage.world.lab().kubeconfig())
+        .output()
+        .await?;
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let problem = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{problem}");
+    let head = format!("{},{},fanout,", stage.namespace(), gang.name_any());
+    let mut lines = table.lines().skip(1);
+    for told in [",QUEUED,6,6,false,", ",QUEUED,2,2,false,", ",QUEUED,1,1,false,", ",COMPLETED,"] {
+        let line = lines.find(|line| line.starts_with(&head) && line.contains(told));
+        let line = line.with_context(|| format!("{told} is missing, or out of order:\n{table}"))?;
+        ensure!(line.contains("device/qpu/iqm/Garnet"), "{line}");
+    }
+    Ok(())
 }
 
 async fn policy_completed_waits_for_the_result(world: &World) -> Result<()> {

@@ -214,7 +214,11 @@ impl Gang {
         moment: Instant,
         luck: f64,
     ) -> Vec<Wish> {
-        let reading = DeviceReading { status: "ONLINE".into(), priority_queue: Some(0) };
+        let reading = DeviceReading {
+            status: "ONLINE".into(),
+            priority_queue: Some(0),
+            ..DeviceReading::default()
+        };
         let outcome = if ok { Ok(reading) } else { Err(throttled()) };
         if outcome.is_err() {
             self.devices.throttled(None, moment);

@@ -23,9 +23,13 @@ kept_by_place!(GangSeen);
 
 impl GangSeen {
     /// Reads a gang.
-    pub(crate) fn of(gang: QuantumGang) -> Self {
+    pub(crate) fn of(mut gang: QuantumGang) -> Self {
         let uid = gang.spec.owner.uid.as_str();
         let owned = gang.metadata.owner_references.iter().flatten().any(|o| o.uid == uid);
+        // The longest part of it, which is for people.
+        if let Some(vendor) = gang.status.as_mut().and_then(|status| status.vendor.as_mut()) {
+            vendor.series = Vec::new();
+        }
         Self {
             owned,
             place: Place::of(&gang.metadata),

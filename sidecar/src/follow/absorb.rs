@@ -8,7 +8,7 @@ use sluice_shared::policy::Mismatch;
 use sluice_shared::role::Role;
 use sluice_shared::task::{TaskState, device_name};
 
-use super::state::{Device, Followed, GangSeen, Seen, State, Step, say};
+use super::state::{Device, Followed, GangSeen, Seen, State, Step, Told, say};
 use super::timing::{Doing, FIRST_READ, Now, after, back_off, elapsed, read_interval, seen_from};
 use super::{cost, report, series};
 use crate::ending::Fate;
@@ -16,6 +16,8 @@ use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
 
 /// A device that may not be read is asked for again after this time: rights may be given.
 const UNREADABLE_AGAIN: Duration = Duration::from_mins(5);
+/// That the vendor throttles the account is told again after this time.
+const THROTTLED_AGAIN: Duration = Duration::from_hours(1);
 
 /// Takes in one thing that was seen.
 pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<Step>) {
@@ -98,7 +100,7 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
                     }
                     learn(task, reading, asked_at, now, Some(deciding));
                 }
-                Err(failure) => fail(task, failure, now, steps),
+                Err(failure) => fail(task, failure, now, &mut state.told, steps),
             }
         }
         Seen::DeviceRead(name, outcome) => device_read(state, &name, outcome, now, steps),
@@ -170,7 +172,7 @@ fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, decidin
     task.due = after(now.at, interval);
 }
 
-fn fail(task: &mut Followed, failure: Failure, now: Now, steps: &mut Vec<Step>) {
+fn fail(task: &mut Followed, failure: Failure, now: Now, told: &mut Told, steps: &mut Vec<Step>) {
     task.failures = task.failures.saturating_add(1);
     let pause = back_off(&failure, task.failures, now.luck);
     task.due = after(now.at, pause);
@@ -178,10 +180,26 @@ fn fail(task: &mut Followed, failure: Failure, now: Now, steps: &mut Vec<Step>) 
     if known == Some(failure.kind) {
         return;
     }
-    // A task that was submitted a moment ago may be unknown for a while: nothing to tell.
-    if failure.kind != FailureKind::NotFound {
-        let name = report::name(&task.reading.id);
-        say(steps, true, format!("{name} could not be read: {}; trying again", failure.message));
+    match failure.kind {
+        // A task that was submitted a moment ago may be unknown for a while: nothing to tell.
+        FailureKind::NotFound => {}
+        // It comes and goes in a busy account.
+        FailureKind::Throttled => {
+            if told.throttled.is_none_or(|at| elapsed(at, now.at) >= THROTTLED_AGAIN) {
+                told.throttled = Some(now.at);
+                let text = format!(
+                    "the vendor throttles this account ({}); it is asked less often for a while, \
+                     so changes are noticed later",
+                    failure.message
+                );
+                say(steps, true, text);
+            }
+        }
+        _ => {
+            let name = report::name(&task.reading.id);
+            let text = format!("{name} could not be read: {}; trying again", failure.message);
+            say(steps, true, text);
+        }
     }
     let since = task.failing.as_ref().map_or(now.at, |(since, _)| *since);
     task.failing = Some((since, failure));

@@ -566,3 +566,17 @@ fn the_last_line_names_what_is_still_alive() {
     let line = report::farewell(&play.state, &BTreeSet::new());
     assert!(line.contains("arn:x/834b21ed-1 QUEUED position 14 on iqm Garnet"), "{line}");
 }
+
+#[test]
+fn throttling_that_comes_and_goes_is_told_once_an_hour() {
+    let mut play = Play::producer(ReleasePolicy::Completed);
+    play.gang().see(submitted("t"));
+    for _ in 0..130 {
+        let at = play.now;
+        let throttled = Err(mk_failure(FailureKind::Throttled));
+        play.later(30.0).see(Seen::Read("t".into(), at, throttled));
+        play.later(30.0).read(mk_reading("t", "QUEUED", Some("40")));
+    }
+    let told = play.lines().iter().filter(|line| line.contains("throttles")).count();
+    assert_eq!(told, 3, "{:?}", play.lines());
+}

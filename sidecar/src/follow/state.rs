@@ -336,6 +336,8 @@ pub struct Told {
     pub slow: bool,
     /// The front is judged by the position alone.
     pub position_alone: bool,
+    /// The vendor throttles the account, told last at this time.
+    pub throttled: Option<Timestamp>,
 }
 
 /// The program is silent for this long: it may bypass the tap.

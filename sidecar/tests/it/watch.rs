@@ -13,6 +13,7 @@ use sluice_sidecar::follow::watch::{Clock, Watch};
 use sluice_sidecar::vendor::{
     Cancelled, DeviceReading, Failure, FailureKind, NotATask, Reading, Vendor,
 };
+use sluice_tap::{Asks, Quota};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -78,6 +79,10 @@ struct Loop {
 
 impl Loop {
     fn start(policy: ReleasePolicy, script: Arc<Script>) -> Self {
+        Self::start_in(Arc::default(), policy, script)
+    }
+
+    fn start_in(quota: Arc<Quota>, policy: ReleasePolicy, script: Arc<Script>) -> Self {
         let rules = Rules {
             role: Role::Producer,
             policy,
@@ -103,7 +108,7 @@ impl Loop {
             wanted: wanted_by_writer,
             shown,
             clock,
-            quota: Arc::default(),
+            quota,
         };
         let stop = CancellationToken::new();
         let ended = tokio::spawn(watch.run(stop.clone()));
@@ -191,6 +196,20 @@ async fn retry_after_is_obeyed() {
     assert!(follower.ordered().await.as_secs() >= 120);
     let calls = follower.script.calls.lock().unwrap().clone();
     assert_eq!(calls.len(), 2, "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_tap_is_asked_to_leave_alone_is_left_alone() {
+    let quota = Arc::new(Quota::default());
+    quota.throttled(Asks::Tasks, Some(Duration::from_secs(90)));
+    let script = Script::of(vec![(0, mk_reading("RUNNING", None))]);
+    let mut follower = Loop::start_in(Arc::clone(&quota), ReleasePolicy::Running, script);
+    follower.begin().await;
+    let at = follower.ordered().await;
+    assert!((90..100).contains(&at.as_secs()), "{at:?}");
+    assert_eq!(follower.script.calls.lock().unwrap().len(), 1);
+    // Throttled once, by the tap: its own patience is not taken for another refusal.
+    assert!(quota.stretch().tasks < 2.0);
 }
 
 #[tokio::test(start_paused = true)]

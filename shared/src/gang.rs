@@ -15,6 +15,8 @@ use crate::task::TaskState;
 
 /// Most tasks that a gang lists; older final ones are folded into [`Folded`].
 pub const MAX_TASKS: usize = 100;
+/// Most intents that a gang lists.
+pub const MAX_INTENTS: usize = 100;
 
 /// What a gang is, written once by the keeper.
 #[derive(
@@ -173,7 +175,7 @@ pub enum Phase {
     Finished,
 }
 
-/// A pod by name and uid.
+/// The producer: a pod by name and uid, and which run of its program is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodRef {
@@ -183,6 +185,66 @@ pub struct PodRef {
     /// Uid of the pod.
     #[schemars(length(max = 64))]
     pub uid: String,
+    /// How often the containers that ask for the qpu were started again in this pod.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restarts: u32,
+    /// When the run under way was started, to the second; absent for the first in this pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// The producer before this one that asked for something; absent for the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<PreviousPod>,
+}
+
+/// The uid of the pod in the name of a run.
+#[must_use]
+pub fn pod_of_run(name: &str) -> &str {
+    name.split('/').next().unwrap_or(name)
+}
+
+impl PodRef {
+    /// The name of the run under way: pod uid and restart count.
+    #[must_use]
+    pub fn run(&self) -> String {
+        format!("{}/{}", self.uid, self.restarts)
+    }
+
+    /// Whether this is the name of the run under way.
+    #[must_use]
+    pub fn is_run(&self, name: &str) -> bool {
+        let restarts = name.strip_prefix(self.uid.as_str()).and_then(|n| n.strip_prefix('/'));
+        restarts.is_some_and(|n| n == self.restarts.to_string())
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// A producer that another one has replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PreviousPod {
+    /// Uid of the pod.
+    #[schemars(length(max = 64))]
+    pub uid: String,
+    /// How it ended.
+    pub end: PodEnd,
+}
+
+/// How a producer ended that another one has replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum PodEnd {
+    /// Its program failed.
+    Failed,
+    /// It was evicted, preempted, deleted or lost with its node.
+    Disrupted,
 }
 
 /// The consumers of a gang by number.
@@ -206,6 +268,12 @@ pub struct VendorStatus {
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
     pub tasks: Vec<Task>,
+    /// Submissions that were about to be forwarded and whose task is not known yet, at most
+    /// [`MAX_INTENTS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["clientToken"]))]
+    pub intents: Vec<Intent>,
     /// Older final tasks that are not listed any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folded: Option<Folded>,
@@ -225,6 +293,16 @@ pub struct VendorStatus {
     #[schemars(length(max = 128))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub series: Vec<Sample>,
+}
+
+impl VendorStatus {
+    /// Whether a run of the program in this pod has asked for a task, or taken one up.
+    #[must_use]
+    pub fn asked_for_by(&self, pod_uid: &str) -> bool {
+        let is_its = |run: &str| pod_of_run(run) == pod_uid;
+        self.tasks.iter().any(|t| t.incarnation.as_deref().is_some_and(is_its))
+            || self.intents.iter().any(|i| is_its(&i.incarnation))
+    }
 }
 
 /// One task at the vendor.
@@ -283,10 +361,16 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub client_token: Option<String>,
-    /// Which run of the program submitted it: pod uid and restart count.
+    /// Which run of the program asked for it last: pod uid and restart count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 96))]
     pub incarnation: Option<String>,
+    /// When that run last asked for it, by the clock of its node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<MicroTime>,
+    /// Whether that run got it from an earlier one, instead of a task of its own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub resumed: bool,
 }
 
 impl Task {
@@ -295,6 +379,31 @@ impl Task {
     pub fn task_state(&self) -> TaskState {
         TaskState::from(self.state.as_str())
     }
+}
+
+/// A submission that is about to be forwarded, written down first: whoever comes after a crash
+/// sends it again under the same token and gets the same task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Intent {
+    /// The client token under which it is sent.
+    #[schemars(length(max = 64))]
+    pub client_token: String,
+    /// The token of a later run that asks for the same and gets this one's task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub asked_as: Option<String>,
+    /// Digest of the submission, hex.
+    #[schemars(length(max = 64))]
+    pub digest: String,
+    /// Region where it goes.
+    #[schemars(length(max = 64))]
+    pub region: String,
+    /// Which run of the program asked last: pod uid and restart count.
+    #[schemars(length(max = 96))]
+    pub incarnation: String,
+    /// When that was.
+    pub at: MicroTime,
 }
 
 /// Counts of tasks that are not listed any more.
@@ -408,6 +517,9 @@ mod tests {
         assert_eq!(tasks["x-kubernetes-list-type"], "map");
         assert_eq!(tasks["x-kubernetes-list-map-keys"][0], "id");
         assert_eq!(tasks["maxItems"], MAX_TASKS);
+        let intents = &status["vendor"]["properties"]["intents"];
+        assert_eq!(intents["x-kubernetes-list-map-keys"][0], "clientToken");
+        assert_eq!(intents["maxItems"], MAX_INTENTS);
         let series = &status["vendor"]["properties"]["series"];
         assert_eq!(series["maxItems"], crate::series::MAX_SAMPLES);
         assert_eq!(status["conditions"]["x-kubernetes-list-map-keys"][0], "type");

@@ -179,6 +179,8 @@ pub const EVENT_UNSCHEDULABLE: &str = "ReleasedUnschedulable";
 pub const EVENT_QUEUED_AFTER_RELEASE: &str = "QueuedAfterRelease";
 /// A task was found.
 pub const EVENT_TASK_FOUND: &str = "TaskFound";
+/// A program that was started again has submitted anew, while a task of its earlier run lives.
+pub const EVENT_EARLIER_TASK_LIVES: &str = "EarlierTaskLives";
 /// The vendor ended the task without a result.
 pub const EVENT_TASK_FAILED: &str = "TaskFailed";
 /// A task is on another QPU than the chosen backend.

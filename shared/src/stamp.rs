@@ -112,6 +112,9 @@ pub struct Stamp {
     /// Whether the live tasks are cancelled when the Job is deleted.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub cancel_on_delete: bool,
+    /// Whether a later run of the program gets the tasks of an earlier one.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub resume: bool,
     /// The chosen backend, if one was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
@@ -145,6 +148,7 @@ impl Default for Stamp {
             follow: Follow::Any,
             discovery: Discovery::Auto,
             cancel_on_delete: true,
+            resume: true,
             backend: None,
             mismatch: Mismatch::Warn,
             max_cost: None,

@@ -26,6 +26,7 @@ use crate::gang::observer::{Name, observe};
 use crate::gang::writer::write;
 use crate::gang::{api, connect};
 use crate::intake;
+use crate::ledger::Ledger;
 use crate::parent;
 use crate::ready;
 use crate::till::Till;
@@ -190,6 +191,7 @@ impl Worker {
     ) -> Result<Self> {
         let events = mpsc::channel(SEEN);
         let quota = Arc::new(Quota::default());
+        let seen = mpsc::channel(SEEN);
         let clock = Clock::wall();
         let shown = watch::Sender::new(Arc::new(State::new(rules(&config), clock.now())));
         let tap = match sockets.tap {
@@ -201,11 +203,14 @@ impl Worker {
                     quota: Arc::clone(&quota),
                     ..sluice_tap::Config::default()
                 };
-                let tap = Tap::new(tap_config, credentials.shared(), events.0.clone())?;
-                let tap = match Till::of(&rules(&config), shown.subscribe()) {
-                    Some(till) => tap.with_guard(Arc::new(till)),
-                    None => tap,
-                };
+                let mut tap = Tap::new(tap_config, credentials.shared(), events.0.clone())?;
+                if let Some(till) = Till::of(&rules(&config), shown.subscribe()) {
+                    tap = tap.with_guard(Arc::new(till));
+                }
+                if config.stamp.resume {
+                    let ledger = Ledger::new(seen.0.clone(), shown.subscribe(), clock.clone());
+                    tap = tap.with_intents(Arc::new(ledger));
+                }
                 Some((tap, listener(socket)?))
             }
         };
@@ -217,7 +222,7 @@ impl Worker {
             tap,
             control: listener(sockets.control)?,
             client,
-            seen: mpsc::channel(SEEN),
+            seen,
             events,
             shown,
             quota,

@@ -6,6 +6,7 @@ pub mod decide;
 pub mod manual;
 pub mod plan;
 pub mod report;
+pub mod resume;
 mod series;
 pub mod state;
 pub mod timing;

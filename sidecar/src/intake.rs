@@ -115,10 +115,11 @@ fn of(event: &TapEvent) -> Option<Seen> {
             digest: Some(submission.digest),
             client_token: submission.client_token,
         },
-        TapEvent::SubmissionRefused { status, error_type, message, .. } => {
+        TapEvent::SubmissionRefused { submission, status, error_type, message, void, .. } => {
             let kind = error_type.unwrap_or_else(|| status.to_string());
             let message = message.map_or(kind.clone(), |message| format!("{kind}: {message}"));
-            Seen::SubmissionRefused { message }
+            let void = submission.client_token.filter(|_| void);
+            Seen::SubmissionRefused { message, void }
         }
         TapEvent::Polled { facts, at, .. } => Seen::Polled(reading(facts), at),
         TapEvent::Refused { message, .. } => {
@@ -180,14 +181,18 @@ mod tests {
     #[test]
     fn a_refused_submission_says_by_whom_and_why() {
         let event = TapEvent::SubmissionRefused {
-            submission: Submission::of(b"{}").unwrap(),
+            submission: Submission::of(br#"{"clientToken": "t"}"#).unwrap(),
             region: "r".into(),
             status: axum::http::StatusCode::PAYMENT_REQUIRED,
             error_type: Some("ServiceQuotaExceededException".into()),
             message: Some("the spending limit is reached".into()),
+            void: true,
             at: Timestamp::UNIX_EPOCH,
         };
-        let Some(Seen::SubmissionRefused { message }) = of(&event) else { panic!("it is refused") };
+        let Some(Seen::SubmissionRefused { message, void }) = of(&event) else {
+            panic!("it is refused")
+        };
         assert_eq!(message, "ServiceQuotaExceededException: the spending limit is reached");
+        assert_eq!(void.as_deref(), Some("t"));
     }
 }

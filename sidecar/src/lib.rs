@@ -28,6 +28,7 @@ pub mod environment;
 pub mod follow;
 pub mod gang;
 mod intake;
+pub mod ledger;
 pub mod parent;
 pub mod ready;
 pub mod till;

@@ -60,6 +60,8 @@ pub struct Ask {
     pub discovery: Discovery,
     /// Whether the live tasks are cancelled when the Job is deleted.
     pub cancel_on_delete: Option<bool>,
+    /// Whether a later run of the program gets no tasks of an earlier one.
+    pub no_resume: bool,
     /// The backend.
     pub backend: Option<String>,
     /// What happens with a task on another QPU than the backend.
@@ -92,6 +94,7 @@ impl Ask {
             follow: word(annotations, names::FOLLOW)?,
             discovery: word(annotations, names::DISCOVERY)?.unwrap_or_default(),
             cancel_on_delete: annotations.get(names::CANCEL_ON_DELETE).map(|v| v == "true"),
+            no_resume: annotations.get(names::RESUME).is_some_and(|v| v == "off"),
             backend: annotations.get(names::BACKEND).filter(|b| !b.is_empty()).cloned(),
             mismatch: word(annotations, names::MISMATCH)?.unwrap_or_default(),
             max_cost: word(annotations, names::MAX_COST)?,
@@ -105,11 +108,7 @@ impl Ask {
                     && !WRITTEN.contains(&k.as_str())
             })
             .map(|k| Warning::UnknownAnnotation(k.clone()));
-        let later = [names::RESUME]
-            .into_iter()
-            .filter(|k| annotations.contains_key(*k))
-            .map(Warning::NotYet);
-        Ok((ask, unknown.chain(later).collect()))
+        Ok((ask, unknown.collect()))
     }
 
     /// Which tasks count, when the user said nothing: those on the backend, if one is named.

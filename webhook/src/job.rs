@@ -105,6 +105,7 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
         follow: ask.follow(),
         discovery: ask.discovery,
         cancel_on_delete: ask.cancel_on_delete.unwrap_or(true),
+        resume: !ask.no_resume,
         backend: ask.backend.clone(),
         mismatch: ask.mismatch,
         max_cost: ask.max_cost,

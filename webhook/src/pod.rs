@@ -135,6 +135,7 @@ fn bare(
         discovery: ask.discovery,
         // The deletion of a pod by its owner and its eviction look the same.
         cancel_on_delete: false,
+        resume: !ask.no_resume,
         backend: ask.backend,
         mismatch: ask.mismatch,
         max_cost: ask.max_cost,

@@ -32,8 +32,6 @@ pub enum Warning {
     OneAtATime,
     /// An annotation under our prefix that means nothing.
     UnknownAnnotation(String),
-    /// An annotation that later versions act on.
-    NotYet(&'static str),
     /// A scheduler that has to know gates.
     Scheduler(String),
     /// The program cannot be tapped.
@@ -98,9 +96,6 @@ impl fmt::Display for Warning {
             ),
             Self::UnknownAnnotation(key) => {
                 write!(f, "annotation {key} means nothing to this version of Sluice; check its spelling")
-            }
-            Self::NotYet(key) => {
-                write!(f, "annotation {key} is accepted and has no effect in this version yet")
             }
             Self::Scheduler(name) => write!(
                 f,

@@ -96,6 +96,21 @@ impl Draft {
         self
     }
 
+    /// A folder `/scratch` that outlives the containers of a pod, not the pod.
+    #[must_use]
+    pub fn scratch(mut self) -> Self {
+        let spec = &mut self.body["spec"]["template"]["spec"];
+        for (list, entry) in [
+            ("/volumes", json!({"name": "scratch", "emptyDir": {}})),
+            ("/containers/0/volumeMounts", json!({"name": "scratch", "mountPath": "/scratch"})),
+        ] {
+            if let Some(Value::Array(list)) = spec.pointer_mut(list) {
+                list.push(entry);
+            }
+        }
+        self
+    }
+
     /// Any other change, by JSON pointer; missing parents are made.
     #[must_use]
     pub fn set(mut self, pointer: &str, value: Value) -> Self {

@@ -45,6 +45,7 @@ impl<'w> Stage<'w> {
             "metadata": {"name": PROGRAMS},
             "data": {
                 "fanout.py": include_str!("../programs/fanout.py"),
+                "again.py": include_str!("../programs/again.py"),
                 "alone.py": include_str!("../programs/alone.py"),
                 "announcer.py": include_str!("../programs/announcer.py"),
                 "quiet.py": include_str!("../programs/quiet.py"),

@@ -8,6 +8,7 @@ use sluice_shared::policy::Mismatch;
 use sluice_shared::role::Role;
 use sluice_shared::task::{TaskState, device_name};
 
+use super::resume::{self, incarnation};
 use super::state::{Device, Followed, GangSeen, Seen, State, Step, Told, say};
 use super::timing::{Doing, FIRST_READ, Now, after, back_off, elapsed, read_interval, seen_from};
 use super::{cost, report, series};
@@ -23,10 +24,21 @@ const THROTTLED_AGAIN: Duration = Duration::from_hours(1);
 pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<Step>) {
     match seen {
         Seen::Time => {}
+        Seen::Asked(ask) => resume::ask(state, ask),
+        Seen::Withdrawn { ticket } => resume::withdraw(state, ticket),
+        Seen::WentOn { ticket } => resume::went_on(state, ticket),
         Seen::Submitted { id, device, shots, digest, client_token } => {
             state.refused = None;
             state.tap_problem = None;
-            let incarnation = state.rules.incarnation.clone();
+            let intent = state.ledger.settle(client_token.as_deref());
+            let asked_at = intent.as_ref().map(|intent| intent.at.0);
+            // The token of a later run that waits for this very answer.
+            let heir = intent.as_ref().and_then(|intent| intent.asked_as.clone());
+            // The run that asked, even if another one has begun since.
+            let incarnation = intent.map_or_else(
+                || incarnation(&state.rules.incarnation, state.ledger.producer.as_ref()),
+                |intent| intent.incarnation,
+            );
             if state.open && state.rules.role == Role::Producer && state.task(&id).is_none() {
                 let name = report::name(&id);
                 say(
@@ -41,13 +53,16 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
             task.reading.shots = task.reading.shots.or(shots);
             task.reading.submitted_at.get_or_insert(now.at);
             task.digest = task.digest.take().or(digest);
-            task.client_token = task.client_token.take().or(client_token);
+            task.resumed |= heir.is_some();
+            task.client_token = heir.or(task.client_token.take()).or(client_token);
             task.incarnation.get_or_insert(incarnation);
+            task.run_asked_at = task.run_asked_at.or(asked_at);
             if !known {
                 priced(state, &id, steps);
             }
         }
-        Seen::SubmissionRefused { message } => {
+        Seen::SubmissionRefused { message, void } => {
+            state.ledger.void(void.as_deref());
             say(steps, true, format!("a submission was refused: {message}"));
             state.refused = Some(message);
         }
@@ -263,7 +278,8 @@ fn gang_seen(state: &mut State, gang: Option<GangSeen>, now: Now, steps: &mut Ve
     state.fate = Fate::Lives;
     let first = state.gang.as_deref() != Some(gang.uid.as_str());
     let open = gang.is_open();
-    let GangSeen { uid, vendor, consumers, by, .. } = gang;
+    let GangSeen { uid, vendor, consumers, by, producer, .. } = gang;
+    state.ledger.read(producer.as_ref(), vendor.as_ref());
     let held = vendor.as_ref().and_then(|v| v.order.as_ref()).map(|o| o.task_id.clone());
     if first {
         state.gang = Some(uid);
@@ -315,6 +331,8 @@ fn adopt(state: &mut State, vendor: &VendorStatus, now: Now) -> usize {
             known.digest = known.digest.take().or_else(|| task.digest.clone());
             known.client_token = known.client_token.take().or_else(|| task.client_token.clone());
             known.incarnation = known.incarnation.take().or_else(|| task.incarnation.clone());
+            known.resumed |= task.resumed;
+            known.run_asked_at = known.run_asked_at.or(task.asked_at.as_ref().map(|t| t.0));
             let submitted_at = task.submitted_at.as_ref().map(|t| t.0);
             known.reading.submitted_at = known.reading.submitted_at.or(submitted_at);
             continue;
@@ -338,6 +356,8 @@ fn adopt(state: &mut State, vendor: &VendorStatus, now: Now) -> usize {
         found.digest.clone_from(&task.digest);
         found.client_token.clone_from(&task.client_token);
         found.incarnation.clone_from(&task.incarnation);
+        found.resumed = task.resumed;
+        found.run_asked_at = task.asked_at.as_ref().map(|t| t.0);
         earlier.push(found);
     }
     let count = earlier.len();

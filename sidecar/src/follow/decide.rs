@@ -17,6 +17,7 @@ use sluice_shared::task::TaskState;
 
 use super::absorb::absorb;
 use super::plan::plan;
+use super::resume;
 use super::state::{Device, Followed, PATIENCE, SILENT, Seen, State, Step, say};
 use super::timing::{DEVICE_FRESH, Now, elapsed};
 use super::{cost, report, series};
@@ -30,6 +31,7 @@ const MOST_GONE: usize = 10_000;
 pub fn decide(mut state: State, seen: Seen, now: Now) -> (State, Vec<Step>) {
     let mut steps = Vec::new();
     absorb(&mut state, seen, now, &mut steps);
+    resume::answer(&mut state, now, &mut steps);
     judge(&mut state, now, &mut steps);
     series::take_down(&mut state, now.at);
     fold(&mut state);

@@ -551,7 +551,7 @@ fn a_new_worker_takes_over_tasks_and_order() {
     let ids: Vec<_> = status.tasks.iter().map(|t| t.id.as_str()).collect();
     assert_eq!(ids, ["t1", "t2"]);
     assert_eq!(status.tasks[0].digest.as_deref(), Some("d1"));
-    assert_eq!(status.tasks[0].incarnation.as_deref(), Some("pod-1"));
+    assert_eq!(status.tasks[0].incarnation.as_deref(), Some("pod-1/0"));
     assert!(new.looks("t1") == 1, "it is looked at at once");
     new.device(online()).later(1.0).read(mk_reading("t1", "RUNNING", None));
     new.poll(mk_reading("t2", "RUNNING", None));

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use sluice_shared::task::{Position, TaskState};
 use std::time::Duration;
 
+use super::resume;
 use super::state::{Device, PATIENCE, SILENT, State, Step};
 use super::timing::{DEVICE_SPREAD, Now, after, device_interval, elapsed, is_near, seen_from};
 
@@ -27,7 +28,8 @@ pub fn next_due(state: &State) -> Option<Timestamp> {
         (state.gang.is_none() && !state.told.no_gang).then(|| after(state.started_at, PATIENCE)),
         order.map(|order| after(order.at.0, PATIENCE)),
     ];
-    tasks.chain(devices).chain(reminders.into_iter().flatten()).min()
+    let submissions = resume::due(state);
+    tasks.chain(devices).chain(submissions).chain(reminders.into_iter().flatten()).min()
 }
 
 /// Asks for what is due.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use sluice_shared::gang::{Folded, MAX_TASKS, Task, VendorStatus};
 use sluice_shared::price::Estimate;
 use sluice_shared::task::{TaskState, device_name, short_id};
@@ -24,6 +24,7 @@ const UNKNOWN_FOR: Duration = Duration::from_mins(5);
 pub fn vendor_status(state: &State, at: Timestamp) -> VendorStatus {
     VendorStatus {
         tasks: state.tasks.iter().take(MAX_TASKS).map(task).collect(),
+        intents: state.ledger.intents.clone(),
         folded: Some(state.folded).filter(|f| *f != Folded::default()),
         order: state.order.clone(),
         cost: cost::of_gang(state),
@@ -66,6 +67,8 @@ fn task(followed: &Followed) -> Task {
         digest: followed.digest.as_deref().map(|d| cut(d, 64)),
         client_token: followed.client_token.as_deref().map(|t| cut(t, 64)),
         incarnation: followed.incarnation.as_deref().map(|i| cut(i, 96)),
+        asked_at: followed.run_asked_at.map(MicroTime),
+        resumed: followed.resumed,
     }
 }
 

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sluice_shared::gang::{Consumers, Folded, Order, OrderReason, Phase, VendorStatus};
+use sluice_shared::gang::{Consumers, Folded, Order, OrderReason, Phase, PodRef, VendorStatus};
 use sluice_shared::policy::{Follow, Mismatch, ReleasePolicy, TaskSeen};
 use sluice_shared::price::Usd;
 use sluice_shared::role::Role;
 use sluice_shared::series::Sample;
 use sluice_shared::task::{Position, TaskState};
 
+use super::resume::{Ask, Ledger};
 use crate::ending::Fate;
 use crate::vendor::front::Front;
 use crate::vendor::{DeviceReading, Failure, Reading};
@@ -59,6 +60,18 @@ impl Rules {
 pub enum Seen {
     /// Time passed.
     Time,
+    /// The program is about to submit and waits for the answer.
+    Asked(Ask),
+    /// The program has gone before the answer took effect: nothing was sent.
+    Withdrawn {
+        /// Names the question.
+        ticket: u64,
+    },
+    /// The submission went on before the answer was written down.
+    WentOn {
+        /// Names the question.
+        ticket: u64,
+    },
     /// A submission went through the tap and the vendor took it.
     Submitted {
         /// The vendor's id.
@@ -69,13 +82,15 @@ pub enum Seen {
         shots: Option<u64>,
         /// Digest of the submission, hex.
         digest: Option<String>,
-        /// The client token of the submission.
+        /// The client token under which it was sent.
         client_token: Option<String>,
     },
     /// A submission was refused, by the vendor or by the tap.
     SubmissionRefused {
         /// By whom and why.
         message: String,
+        /// Its token, where it is certain that no task came of this request.
+        void: Option<String>,
     },
     /// The program asked for a task, and this was the vendor's answer at that time.
     Polled(Reading, Timestamp),
@@ -114,6 +129,8 @@ pub struct GangSeen {
     pub consumers: Option<Consumers>,
     /// Who gave the order that the keeper executes.
     pub by: Option<OrderReason>,
+    /// The pod whose sidecar may write.
+    pub producer: Option<PodRef>,
 }
 
 impl GangSeen {
@@ -188,8 +205,12 @@ pub struct Followed {
     pub digest: Option<String>,
     /// The client token of the submission.
     pub client_token: Option<String>,
-    /// Which run of the program submitted it.
+    /// Which run of the program asked for it last.
     pub incarnation: Option<String>,
+    /// Whether that run got it from an earlier one.
+    pub resumed: bool,
+    /// When that run last asked for it, by our own clock.
+    pub run_asked_at: Option<Timestamp>,
     /// What was last said of it.
     pub said: String,
 }
@@ -222,6 +243,8 @@ impl Followed {
             digest: None,
             client_token: None,
             incarnation: None,
+            resumed: false,
+            run_asked_at: None,
             said: String::new(),
         }
     }
@@ -311,6 +334,10 @@ pub struct State {
     pub written: VendorStatus,
     /// When.
     pub written_at: Timestamp,
+    /// Submissions that were, or are about to be, forwarded, and the answers to them.
+    pub ledger: Ledger,
+    /// When those were last judged.
+    pub ledger_at: Timestamp,
     /// The tap's problem.
     pub tap_problem: Option<String>,
     /// The last refused submission.
@@ -365,6 +392,8 @@ impl State {
             series: Vec::new(),
             written: VendorStatus::default(),
             written_at: at,
+            ledger: Ledger::default(),
+            ledger_at: at,
             tap_problem: None,
             refused: None,
             asked_for: None,

@@ -108,6 +108,7 @@ pub fn gang_seen(gang: &DynamicObject) -> GangSeen {
         phase: read(status, "phase"),
         consumers: read(status, "consumers"),
         by: read(order, "reason"),
+        producer: read(status, "producer"),
     }
 }
 

@@ -65,17 +65,27 @@ fn pauses() -> backon::ExponentialBuilder {
         .with_jitter()
 }
 
-/// Waits until the floor is reached, or until another order is wanted than the written one.
+/// Waits until the floor is reached, or until another order is wanted than the written one, or
+/// until a submission waits for what is written.
 async fn keep_floor(
     wanted: &mut watch::Receiver<Option<VendorStatus>>,
     written: &VendorStatus,
     floor: Instant,
 ) {
     let hurries =
-        |status: &Option<VendorStatus>| status.as_ref().is_some_and(|s| s.order != written.order);
+        |status: &Option<VendorStatus>| status.as_ref().is_some_and(|s| hurries(s, written));
     let order = wanted.wait_for(hurries);
     // A sender that is gone ends the wait too: the last status is still written.
     let _ = tokio::time::timeout_at(floor, order).await;
+}
+
+fn hurries(status: &VendorStatus, written: &VendorStatus) -> bool {
+    let handed_on = |status: &VendorStatus| -> Vec<Option<String>> {
+        status.tasks.iter().map(|t| t.incarnation.clone()).collect()
+    };
+    status.order != written.order
+        || status.intents.iter().any(|intent| !written.intents.contains(intent))
+        || handed_on(status) != handed_on(written)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +126,7 @@ pub fn patch(status: &VendorStatus) -> Value {
     let mut vendor = serde_json::to_value(status).unwrap_or_default();
     if let Some(fields) = vendor.as_object_mut() {
         // A merge patch keeps what it does not name.
-        for field in ["folded", "order", "problem"] {
+        for field in ["folded", "intents", "order", "problem"] {
             fields.entry(field).or_insert(Value::Null);
         }
     }
@@ -133,7 +143,7 @@ mod tests {
         assert_eq!(
             patch,
             json!({"status": {"vendor": {
-                "tasks": [], "folded": null, "order": null, "problem": null
+                "tasks": [], "folded": null, "intents": null, "order": null, "problem": null
             }}})
         );
     }

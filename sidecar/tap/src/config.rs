@@ -54,7 +54,8 @@ pub struct Limits {
     pub bodies: usize,
     /// Bytes of an answer that the tap reads; a larger one passes unread.
     pub answer: usize,
-    /// Time for a request's headers, and for the next request on an idle connection.
+    /// Time for a request's headers, and for the next request on an idle connection. Long: an open
+    /// connection tells that the program is still the same.
     pub header_time: Duration,
     /// Time for a request's whole body.
     pub body_time: Duration,
@@ -66,6 +67,8 @@ pub struct Limits {
     pub credentials_time: Duration,
     /// Time for the record of an intent before the submission goes on without it.
     pub intent_time: Duration,
+    /// Time for the submission itself, however long its intent has taken.
+    pub send_time: Duration,
     /// Time for running requests after the stop.
     pub drain: Duration,
     /// Connections at one time; more wait to be accepted.
@@ -78,12 +81,13 @@ impl Default for Limits {
             body: 16 << 20,
             bodies: 32 << 20,
             answer: 4 << 20,
-            header_time: Duration::from_mins(2),
+            header_time: Duration::from_hours(1),
             body_time: Duration::from_secs(30),
             connect_time: Duration::from_secs(5),
             answer_time: Duration::from_secs(20),
             credentials_time: Duration::from_secs(10),
-            intent_time: Duration::from_secs(20),
+            intent_time: Duration::from_secs(50),
+            send_time: Duration::from_secs(8),
             drain: Duration::from_millis(500),
             connections: 512,
         }

@@ -24,7 +24,7 @@ pub enum TapEvent {
     },
     /// The vendor took a submission.
     Submitted {
-        /// What was asked for.
+        /// What was asked for, with the `clientToken` under which it was sent.
         submission: Submission,
         /// Region it went to.
         region: String,
@@ -38,7 +38,7 @@ pub enum TapEvent {
     },
     /// The vendor refused a submission.
     SubmissionRefused {
-        /// What was asked for.
+        /// What was asked for, with the `clientToken` under which it was sent.
         submission: Submission,
         /// Region it went to.
         region: String,
@@ -48,6 +48,8 @@ pub enum TapEvent {
         error_type: Option<String>,
         /// The vendor's message.
         message: Option<String>,
+        /// Whether no task can have come of this request.
+        void: bool,
         /// When.
         at: Timestamp,
     },

@@ -22,10 +22,11 @@ use self::arrival::Accepted;
 use self::exchange::Outcome;
 use crate::answer;
 use crate::config::Config;
+use crate::connections::{Connections, Ties};
 use crate::events::{Outbox, TapEvent};
 use crate::guard::Guard;
 use crate::hold;
-use crate::intents::{Forward, Intents};
+use crate::intents::{Asked as Intended, Forward, Intents};
 use crate::keys::Keys;
 use crate::operation::Operation;
 use crate::polls::{Asked, Key as PollKey, Polls, Throttled, Whole};
@@ -45,6 +46,7 @@ pub(crate) struct Forwarder {
     keys: Keys,
     intents: Option<Arc<dyn Intents>>,
     guard: Option<Arc<dyn Guard>>,
+    pub(crate) connections: Connections,
     polls: Polls,
     quota: Arc<Quota>,
     away: Away,
@@ -69,6 +71,7 @@ impl Forwarder {
             keys: Keys::new(credentials, config.limits.credentials_time),
             intents: None,
             guard: None,
+            connections: Connections::default(),
             polls: Polls::new(Arc::clone(&config.quota)),
             quota: Arc::clone(&config.quota),
             away: Away::default(),
@@ -109,9 +112,12 @@ impl Forwarder {
             Ok(accepted) => accepted,
             Err(refused) => return Ok(*refused),
         };
+        let named = arn.as_deref().filter(|_| operation.names_a_task()).and_then(wire::arn_of);
+        self.connections.request(named.as_deref());
         match (operation, arn) {
             (Operation::CreateQuantumTask, _) => {
-                let submission = Arc::clone(&self).submit(accepted);
+                let ties = self.connections.ties();
+                let submission = Arc::clone(&self).submit(accepted, ties);
                 // In a task of its own: the answer is worth money even if nobody waits for it.
                 match self.submissions.spawn(submission).await {
                     Ok(answer) => answer,
@@ -185,32 +191,74 @@ impl Forwarder {
         Ok(response)
     }
 
-    async fn submit(self: Arc<Self>, accepted: Accepted) -> Result<Response<Body>, HungUp> {
+    async fn submit(
+        self: Arc<Self>,
+        mut accepted: Accepted,
+        ties: Ties,
+    ) -> Result<Response<Body>, HungUp> {
         let region = accepted.claim.region.clone();
         // What is no submission is for the vendor to judge.
-        let Some(submission) = Submission::of(&accepted.body) else {
+        let Some(mut submission) = Submission::of(&accepted.body) else {
             return self.pass(&accepted).await;
         };
-        if let Some(task_id) = self.known(&submission, &region).await {
-            let response = answer::known_task(&task_id);
-            let at = Timestamp::now();
-            self.outbox.put(TapEvent::Submitted { submission, region, task_id, known: true, at });
-            return Ok(response);
+        let own_body = accepted.body.clone();
+        let asked = Intended { submission: submission.clone(), region: region.clone(), ties };
+        let forward = tokio::select! {
+            forward = self.intend(&asked) => forward,
+            // Whoever comes next asks anew; this question must not take its task.
+            () = accepted.gone.cancelled() => return Err(HungUp),
+        };
+        let own_token = submission.client_token.clone();
+        let mut sent_as = own_token.clone();
+        match forward {
+            Forward::Send => {}
+            Forward::SendWith(token) => {
+                if let Some(body) = wire::with_token(&own_body, &token) {
+                    accepted.body = body.into();
+                    accepted.token = true;
+                    sent_as = Some(token);
+                }
+            }
+            Forward::Known(task_id) => {
+                let response = answer::known_task(&task_id);
+                let (known, at) = (true, Timestamp::now());
+                self.outbox.put(TapEvent::Submitted { submission, region, task_id, known, at });
+                return Ok(response);
+            }
         }
         if let Some(refused) = self.guarded(&submission).await {
-            self.outbox.put(told(&refused, submission, region));
+            submission.client_token = sent_as;
+            self.outbox.put(told(&refused, true, submission, region));
             return self.respond(&accepted, refused);
+        }
+        if self.intents.is_some() {
+            // The record may have taken nearly all of the time.
+            let least = Instant::now() + self.config.limits.send_time;
+            accepted.deadline = accepted.deadline.max(least);
         }
         self.outbox.put(TapEvent::Submitting {
             submission: submission.clone(),
             region: region.clone(),
             at: Timestamp::now(),
         });
-        let outcome = self.exchange(&accepted, Throttled::AskAgain).await;
-        let event = told(&outcome, submission, region);
-        if let (Some(guard), TapEvent::SubmissionRefused { submission, .. }) = (&self.guard, &event)
+        let (mut outcome, mut certain) = self.exchange_certain(&accepted).await;
+        if accepted.body != own_body && is_token_refused(&outcome) {
+            tracing::warn!(
+                digest = submission.digest,
+                "an earlier run sent the same request in other bytes, so the vendor refuses its \
+                 clientToken; the submission goes on under its own, and the earlier task, if there \
+                 is one, is paid for as well: look for it in the vendor's list of tasks"
+            );
+            accepted.body = own_body;
+            sent_as = own_token;
+            (outcome, certain) = self.exchange_certain(&accepted).await;
+        }
+        let own = submission.clone();
+        submission.client_token = sent_as;
+        let event = told(&outcome, certain, submission, region);
+        if let (Some(guard), TapEvent::SubmissionRefused { void: true, .. }) = (&self.guard, &event)
         {
-            guard.refused(submission);
+            guard.refused(&own);
         }
         self.outbox.put(event);
         self.respond(&accepted, outcome)
@@ -223,22 +271,19 @@ impl Forwarder {
         Some(Outcome::Whole(Arc::new(answer::refused(status, kind, &refusal.message))))
     }
 
-    async fn known(&self, submission: &Submission, region: &str) -> Option<String> {
-        let intents = self.intents.as_ref()?;
+    async fn intend(&self, asked: &Intended) -> Forward {
+        let Some(intents) = &self.intents else { return Forward::Send };
         let limit = self.config.limits.intent_time;
-        match timeout(limit, intents.before(submission, region)).await {
-            Ok(Forward::Send) => None,
-            Ok(Forward::Known(task_id)) => Some(task_id),
-            Err(_) => {
-                tracing::warn!(
-                    seconds = limit.as_secs_f32(),
-                    digest = submission.digest,
-                    "the intent to submit could not be recorded in time; the submission goes on, \
-                     a restart of the program now may pay for it twice"
-                );
-                None
-            }
+        if let Ok(forward) = timeout(limit, intents.before(asked)).await {
+            return forward;
         }
+        tracing::warn!(
+            seconds = limit.as_secs_f32(),
+            digest = asked.submission.digest,
+            "the intent to submit could not be recorded in time; the submission goes on, a restart \
+             of the program now may pay for it twice"
+        );
+        Forward::Send
     }
 
     fn respond(&self, accepted: &Accepted, outcome: Outcome) -> Result<Response<Body>, HungUp> {
@@ -274,8 +319,16 @@ fn kind_of(whole: &Whole) -> Option<&str> {
     whole.headers.get(answer::ERROR_TYPE).and_then(|kind| kind.to_str().ok())
 }
 
-/// The event that tells what came of a submission.
-fn told(outcome: &Outcome, submission: Submission, region: String) -> TapEvent {
+/// Whether the vendor refuses the `clientToken`: it was used with another request.
+fn is_token_refused(outcome: &Outcome) -> bool {
+    let Outcome::Whole(whole) = outcome else { return false };
+    whole.status.is_client_error()
+        && wire::message_of(&whole.body).is_some_and(|text| text.contains("clientToken"))
+}
+
+/// The event that tells what came of a submission; `certain`: no
+/// earlier attempt can have made a task.
+fn told(outcome: &Outcome, certain: bool, submission: Submission, region: String) -> TapEvent {
     let at = Timestamp::now();
     match outcome {
         Outcome::Whole(whole) if whole.status.is_success() => {
@@ -291,6 +344,8 @@ fn told(outcome: &Outcome, submission: Submission, region: String) -> TapEvent {
             status: whole.status,
             error_type: kind_of(whole).map(str::to_owned),
             message: wire::message_of(&whole.body),
+            // After an error of the vendor's own the task may exist all the same.
+            void: certain && whole.status.is_client_error(),
             at,
         },
         Outcome::Other(response) => {
@@ -303,6 +358,7 @@ fn told(outcome: &Outcome, submission: Submission, region: String) -> TapEvent {
             status: StatusCode::SERVICE_UNAVAILABLE,
             error_type: None,
             message: Some(error.clone()),
+            void: true,
             at,
         },
         Outcome::GaveUp { error, arrived: true, .. } | Outcome::HungUp { error } => {

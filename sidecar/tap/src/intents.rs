@@ -2,14 +2,27 @@
 
 use futures::future::BoxFuture;
 
+use crate::connections::Ties;
 use crate::wire::Submission;
 
 /// Asked before each submission: writes down that it is about to be made, and may know that the
 /// task exists already.
 pub trait Intents: Send + Sync {
     /// Records the intent. The tap waits for it, but not without end: after
-    /// [`intent_time`](crate::Limits::intent_time) the submission goes on.
-    fn before<'a>(&'a self, submission: &'a Submission, region: &'a str) -> BoxFuture<'a, Forward>;
+    /// [`intent_time`](crate::Limits::intent_time) the submission goes on. The future is dropped
+    /// when the program has closed its connection: nothing is sent then.
+    fn before<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Forward>;
+}
+
+/// A submission that is about to be forwarded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// What is asked for.
+    pub submission: Submission,
+    /// Region it goes to.
+    pub region: String,
+    /// What proves that the program is the one that asked before.
+    pub ties: Ties,
 }
 
 /// What happens with a submission.
@@ -17,6 +30,9 @@ pub trait Intents: Send + Sync {
 pub enum Forward {
     /// It goes to the vendor.
     Send,
+    /// It goes to the vendor under this `clientToken`: an earlier run has sent the same under it,
+    /// or was about to.
+    SendWith(String),
     /// It asks for a task that exists: the program gets this ARN and nothing is sent.
     Known(String),
 }

@@ -31,6 +31,7 @@
 
 mod answer;
 mod config;
+mod connections;
 mod events;
 mod forward;
 mod guard;
@@ -50,9 +51,10 @@ mod upstream;
 mod wire;
 
 pub use config::{Config, Endpoint, EndpointError, Hosts, Limits, Roots, Target, Upstream};
+pub use connections::Ties;
 pub use events::TapEvent;
 pub use guard::{Guard, Refusal};
-pub use intents::{Forward, Intents};
+pub use intents::{Asked, Forward, Intents};
 pub use operation::{Operation, Repeat};
 pub use quota::{Asks, Quota, Stretch};
 pub use quote::quote;

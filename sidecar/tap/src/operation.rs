@@ -98,6 +98,12 @@ impl Operation {
         }
     }
 
+    /// Whether the ARN of its path is that of a task.
+    #[must_use]
+    pub const fn names_a_task(self) -> bool {
+        matches!(self, Self::GetQuantumTask | Self::CancelQuantumTask)
+    }
+
     /// Whether the tap reads the answer.
     #[must_use]
     pub const fn is_read(self) -> bool {

@@ -86,10 +86,12 @@ impl Tap {
                 accepted = accept(&listener, &room) => accepted,
             };
             let Some((stream, permit)) = accepted else { continue };
+            let open = forwarder.connections.opened();
             let forwarder = Arc::clone(&forwarder);
             let connection = connection(stream, forwarder, config.limits.header_time);
             let connection = graceful.watch(connection);
             tokio::spawn(async move {
+                let _open = open;
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection of the program ended early");
                 }

@@ -148,6 +148,14 @@ fn raw_digest(fields: &BTreeMap<String, &RawValue>) -> String {
     hex(&digest.finalize())
 }
 
+/// The request under another `clientToken`, every other field as it was written.
+pub(crate) fn with_token(body: &[u8], token: &str) -> Option<Vec<u8>> {
+    let mut fields = raw_fields(body)?;
+    let token = serde_json::value::to_raw_value(token).ok()?;
+    fields.insert("clientToken".to_owned(), &token);
+    serde_json::to_vec(&fields).ok()
+}
+
 /// Whether the body carries a `clientToken`.
 pub(crate) fn has_token(body: &[u8]) -> bool {
     raw_fields(body).as_ref().and_then(token_of).is_some()

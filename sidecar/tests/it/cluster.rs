@@ -117,6 +117,7 @@ impl Cluster {
                 "kind": KIND,
                 "metadata": {"name": GANG, "namespace": "ns", "uid": uid},
                 "spec": {},
+                "status": {"producer": {"pod": "maxcut-0-abcde", "uid": "pod-uid-1"}},
             }));
         });
     }
@@ -130,6 +131,11 @@ impl Cluster {
     pub(crate) fn delete_type(&self, now: Kind) {
         self.inner.lock().unwrap().kind = now;
         self.delete_gang();
+    }
+
+    /// Names another producer, or another run of it, as the keeper does.
+    pub(crate) fn set_producer(&self, producer: Value) {
+        self.change(|inner| inner.gang.as_mut().unwrap()["status"]["producer"] = producer);
     }
 
     /// Opens the gates from now on when an order is written.
@@ -146,6 +152,11 @@ impl Cluster {
     ) {
         let faults = std::iter::repeat_n((kind, code, message), times);
         self.inner.lock().unwrap().faults.extend(faults);
+    }
+
+    /// Refuses nothing any more.
+    pub(crate) fn heal(&self) {
+        self.inner.lock().unwrap().faults.clear();
     }
 
     pub(crate) fn vendor(&self) -> Option<VendorStatus> {

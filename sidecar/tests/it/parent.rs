@@ -55,6 +55,17 @@ impl Running {
         Self::of(command()).await
     }
 
+    /// A connection of a program that lives on.
+    pub(crate) fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.tap).unwrap()
+    }
+
+    /// Ends it without a word, as a lost node does.
+    pub(crate) async fn kill(&mut self) {
+        kill_process(self.pid(), Signal::KILL).unwrap();
+        self.parent.wait().await.unwrap();
+    }
+
     pub(crate) async fn of(mut command: Command) -> Self {
         let mut parent = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
@@ -81,7 +92,7 @@ impl Running {
         Pid::from_raw(i32::try_from(self.parent.id().unwrap()).unwrap()).unwrap()
     }
 
-    fn worker(&self) -> Option<Pid> {
+    pub(crate) fn worker(&self) -> Option<Pid> {
         let parent = self.pid().as_raw_nonzero();
         let path = format!("/proc/{parent}/task/{parent}/children");
         let children = std::fs::read_to_string(path).ok()?;
@@ -96,7 +107,7 @@ impl Running {
         self.log.lock().unwrap().clone()
     }
 
-    async fn ready(&self) -> bool {
+    pub(crate) async fn ready(&self) -> bool {
         let port = self.control.port().to_string();
         let mut probe = Command::new(BINARY);
         probe.env_clear().args(["ready", "--control-port", &port]);

@@ -10,7 +10,9 @@ use sluice_vendors::{DeviceChange, Pretence, Running, StateChange, Status};
 
 use crate::await_some;
 use crate::cluster::Cluster;
-use crate::worker::{GARNET, Polling, Sidecar, await_position, emulator, submit, submit_in};
+use crate::worker::{
+    GARNET, Polling, Sidecar, await_position, emulator, program, submit, submit_in, submit_over,
+};
 
 const SV1: &str = "arn:aws:braket:::device/quantum-simulator/amazon/sv1";
 
@@ -104,8 +106,9 @@ async fn the_program_opens_the_gates_by_its_word_alone() {
         assert_eq!(status, expected, "{answer}");
         assert!(answer["message"].as_str().unwrap().contains(text), "{answer}");
     }
-    let first = submit(&sidecar.tap_url(), GARNET).await;
-    let second = submit(&sidecar.tap_url(), GARNET).await;
+    let client = program(&sidecar.tap_url());
+    let first = submit_over(&client, GARNET).await;
+    let second = submit_over(&client, GARNET).await;
     pretend(&vendor, &first, "COMPLETED", None);
     await_some("the first task has its result", async || {
         let tasks = cluster.vendor()?.tasks;
@@ -161,10 +164,11 @@ async fn a_batch_of_25_in_waves_of_ten_is_released_at_its_last_task() {
     cluster.create_gang("g-1");
     let stamp = Stamp { tasks: 25, ..mk_stamp("front") };
     let sidecar = start(&vendor, &cluster, Role::Producer, &stamp);
+    let client = program(&sidecar.tap_url());
     let mut ids = Vec::new();
     for wave in [10, 10, 5] {
         for _ in 0..wave {
-            ids.push(submit(&sidecar.tap_url(), GARNET).await);
+            ids.push(submit_over(&client, GARNET).await);
         }
         if ids.len() == 25 {
             break;

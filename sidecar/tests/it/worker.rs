@@ -50,12 +50,17 @@ pub(crate) async fn submit(url: &str, device: &str) -> String {
 
 /// The same in another region.
 pub(crate) async fn submit_in(region: &'static str, url: &str, device: &str) -> String {
+    submit_over(&program_in(region, url), device).await
+}
+
+/// The same over the connections of a client.
+pub(crate) async fn submit_over(client: &Client, device: &str) -> String {
     let action = json!({
         "braketSchemaHeader": {"name": "braket.ir.openqasm.program", "version": "1"},
         "source": "OPENQASM 3.0; qubit[1] q; bit[1] b; h q[0]; b[0] = measure q[0];",
         "inputs": {},
     });
-    let answer = program_in(region, url)
+    let answer = client
         .create_quantum_task()
         .device_arn(device)
         .shots(10)
@@ -196,11 +201,14 @@ async fn a_submission_through_the_tap_releases_the_gang_at_the_front() {
     let (vendor, cluster) = (emulator(2).await, Cluster::start().await);
     cluster.keep();
     let mut sidecar = Sidecar::start(&vendor, &cluster, Role::Producer, ReleasePolicy::Front);
-    let id = submit(&sidecar.tap_url(), GARNET).await;
-    let _polling = Polling::start(sidecar.tap_url(), id.clone());
-    // The keeper makes the gang after the submission: nothing is lost.
-    sidecar.shown.wait_for(|s| s.task(&id).is_some()).await.unwrap();
+    let url = sidecar.tap_url();
+    let submission = tokio::spawn(async move { submit(&url, GARNET).await });
+    // The keeper makes the gang after the submission: it waits until it can be written down.
+    sidecar.shown.wait_for(|s| s.ledger.waiting() == 1).await.unwrap();
+    assert_eq!(vendor.tasks().len(), 0);
     cluster.create_gang("g-1");
+    let id = submission.await.unwrap();
+    let _polling = Polling::start(sidecar.tap_url(), id.clone());
     await_position(&cluster, "3").await;
     let task = cluster.vendor().unwrap().tasks.remove(0);
     assert_eq!((task.id.as_str(), task.device.as_str()), (id.as_str(), GARNET));
@@ -334,6 +342,7 @@ async fn refused_credentials_keep_the_gates_shut_and_are_told() {
 #[tokio::test]
 async fn it_ends_in_time_while_the_vendor_hangs() {
     let (vendor, cluster) = (emulator(5).await, Cluster::start().await);
+    cluster.create_gang("g-1");
     let mut sidecar = Sidecar::start(&vendor, &cluster, Role::Producer, ReleasePolicy::Front);
     let id = submit(&sidecar.tap_url(), GARNET).await;
     vendor.add_fault(Fault::next(

@@ -13,6 +13,7 @@ mod hazards;
 mod main_job;
 mod policies;
 mod programs;
+mod restarts;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
     let stories: Vec<Story> = [
         main_job::all(),
         programs::all(),
+        restarts::all(),
         examples::all(),
         admission::all(),
         policies::all(),

@@ -89,17 +89,34 @@ impl Forwarder {
         when: Throttled,
         keys_deadline: Instant,
     ) -> Outcome {
+        self.attempts(accepted, when, keys_deadline).await.0
+    }
+
+    /// The same for a submission, and whether a refusal is certain: no earlier attempt can have
+    /// made a task.
+    pub(super) async fn exchange_certain(&self, accepted: &Accepted) -> (Outcome, bool) {
+        self.attempts(accepted, Throttled::AskAgain, accepted.deadline).await
+    }
+
+    async fn attempts(
+        &self,
+        accepted: &Accepted,
+        when: Throttled,
+        keys_deadline: Instant,
+    ) -> (Outcome, bool) {
         let host = &accepted.target.host;
         let repeat = accepted.operation.repeat();
         let mut short_pauses = pauses();
         let mut long_pauses = pauses_of_throttled();
         let mut arrived = false;
+        let mut certain = true;
         self.leave_alone(accepted).await;
         loop {
             if accepted.gone.is_cancelled() {
                 let error = "the program has closed its connection".to_owned();
-                return Outcome::GaveUp { error, arrived, keyless: false };
+                return (Outcome::GaveUp { error, arrived, keyless: false }, certain);
             }
+            let certain_before = certain;
             let tried = self.attempt(accepted).await;
             let seen = tried.seen();
             let keyless = matches!(tried, Tried::Unsigned { .. });
@@ -110,6 +127,7 @@ impl Forwarder {
                 tracing::debug!(host, operation = ?accepted.operation, ?wish, "throttled");
             }
             arrived |= !matches!(seen, Seen::NotSent | Seen::KeysEnded);
+            certain &= !matches!(seen, Seen::Lost | Seen::Answered(..));
             let (error, outcome) = match tried {
                 Tried::Answered { status, outcome, .. } => {
                     let error = format!("it answered {status}");
@@ -130,7 +148,7 @@ impl Forwarder {
                 }
                 Tried::Unsigned { error, is_passing: true } => (error, None),
                 Tried::Unsigned { error, is_passing: false } => {
-                    return Outcome::GaveUp { error, arrived, keyless };
+                    return (Outcome::GaveUp { error, arrived, keyless }, certain_before);
                 }
             };
             let pauses = match seen {
@@ -145,7 +163,7 @@ impl Forwarder {
             };
             let left = until.saturating_duration_since(Instant::now());
             match (hold::next(seen, repeat, accepted.token, pause, left), outcome) {
-                (Next::PassOn, Some(outcome)) => return outcome,
+                (Next::PassOn, Some(outcome)) => return (outcome, certain_before),
                 (Next::Again(pause), _) => {
                     tracing::debug!(host, error, ?pause, "the request is held");
                     // Nobody waits any more: no further attempt.
@@ -154,9 +172,9 @@ impl Forwarder {
                         () = accepted.gone.cancelled() => {}
                     }
                 }
-                (Next::HangUp, _) => return Outcome::HungUp { error },
+                (Next::HangUp, _) => return (Outcome::HungUp { error }, certain_before),
                 (Next::GiveUp | Next::PassOn, _) => {
-                    return Outcome::GaveUp { error, arrived, keyless };
+                    return (Outcome::GaveUp { error, arrived, keyless }, certain_before);
                 }
             }
         }

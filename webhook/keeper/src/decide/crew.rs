@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use sluice_shared::gang::{Consumers, PodRef};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sluice_shared::gang::{Consumers, PodEnd, PodRef, PreviousPod, VendorStatus};
 use sluice_shared::role::Role;
 
 use super::order::ProducerEnd;
@@ -64,7 +65,11 @@ impl<'a> Crew<'a> {
 
     /// The pod whose sidecar speaks for the gang: the recorded one while it works, then the
     /// oldest that does. When none works the recorded one stays, for people to see.
-    pub(crate) fn producer(&self, recorded: Option<&PodRef>) -> Option<PodRef> {
+    pub(crate) fn producer(
+        &self,
+        recorded: Option<&PodRef>,
+        vendor: Option<&VendorStatus>,
+    ) -> Option<PodRef> {
         let works = |p: &&&PodSeen| p.lives();
         let holder = recorded
             .and_then(|r| self.producers.iter().filter(works).find(|p| p.place.uid == r.uid));
@@ -76,8 +81,35 @@ impl<'a> Crew<'a> {
         };
         let chosen = holder.or_else(oldest);
         chosen
-            .map(|p| PodRef { pod: p.place.name.clone(), uid: p.place.uid.clone() })
+            .map(|p| PodRef {
+                pod: p.place.name.clone(),
+                uid: p.place.uid.clone(),
+                restarts: p.restarts,
+                started_at: p.restarted_at.map(Time),
+                previous: self.previous(p, recorded, vendor),
+            })
             .or_else(|| recorded.cloned())
+    }
+
+    /// The producer that `chosen` replaces, and how it ended: a task with a result is taken up
+    /// again only by a program that did not fail by itself.
+    fn previous(
+        &self,
+        chosen: &PodSeen,
+        recorded: Option<&PodRef>,
+        vendor: Option<&VendorStatus>,
+    ) -> Option<PreviousPod> {
+        let recorded = recorded?;
+        // A pod that ended before it asked for anything left nothing to take up.
+        let asked = vendor.is_some_and(|v| v.asked_for_by(&recorded.uid));
+        if recorded.uid == chosen.place.uid || (!asked && recorded.previous.is_some()) {
+            return recorded.previous.clone();
+        }
+        let before = self.producers.iter().find(|p| p.place.uid == recorded.uid);
+        let failed =
+            before.is_some_and(|p| p.phase == PodPhase::Failed && !p.disrupted && !p.terminating);
+        let end = if failed { PodEnd::Failed } else { PodEnd::Disrupted };
+        Some(PreviousPod { uid: recorded.uid.clone(), end })
     }
 
     /// How far the producer of a shared gang is.
@@ -114,6 +146,8 @@ pub(crate) fn number(count: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use sluice_shared::gang::Task;
+
     use super::*;
     use crate::decide::fixtures::{mk_consumer, mk_job, mk_producer};
     use crate::facts::indexes::Indexes;
@@ -176,9 +210,13 @@ mod tests {
         let (first, mut second) = (mk_producer(), mk_producer());
         second.place.uid = "p-2".into();
         second.created = first.created.map(|t| t - jiff::SignedDuration::from_hours(1));
-        let recorded = PodRef { pod: first.place.name.clone(), uid: first.place.uid.clone() };
+        let recorded = PodRef {
+            pod: first.place.name.clone(),
+            uid: first.place.uid.clone(),
+            ..PodRef::default()
+        };
         let uid = |pods: &[&PodSeen], recorded: Option<&PodRef>| {
-            Crew::of(None, pods, "g").producer(recorded).map(|p| p.uid)
+            Crew::of(None, pods, "g").producer(recorded, None).map(|p| p.uid)
         };
         assert_eq!(uid(&[&first, &second], Some(&recorded)), Some("p-0".into()));
         assert_eq!(uid(&[&first, &second], None), Some("p-2".into()), "the oldest");
@@ -189,5 +227,54 @@ mod tests {
         let mut failed = first;
         failed.phase = PodPhase::Failed;
         assert_eq!(uid(&[&failed, &second], Some(&recorded)), Some("p-2".into()));
+    }
+
+    #[test]
+    fn a_replaced_producer_is_remembered_with_its_end() {
+        let (first, mut second) = (mk_producer(), mk_producer());
+        second.place.uid = "p-2".into();
+        second.restarts = 3;
+        let recorded = PodRef {
+            pod: first.place.name.clone(),
+            uid: first.place.uid.clone(),
+            ..PodRef::default()
+        };
+        // phase of the first, terminating, disrupted, still there, end
+        let rows = [
+            (PodPhase::Failed, false, false, true, PodEnd::Failed),
+            (PodPhase::Failed, false, true, true, PodEnd::Disrupted),
+            (PodPhase::Failed, true, false, true, PodEnd::Disrupted),
+            (PodPhase::Running, true, false, true, PodEnd::Disrupted),
+            (PodPhase::Failed, false, false, false, PodEnd::Disrupted),
+        ];
+        for (phase, terminating, disrupted, there, end) in rows {
+            let first = PodSeen { phase, terminating, disrupted, ..first.clone() };
+            let pods: &[&PodSeen] = if there { &[&first, &second] } else { &[&second] };
+            let crew = Crew::of(None, pods, "g");
+            let next = crew.producer(Some(&recorded), None).unwrap();
+            assert_eq!((next.uid.as_str(), next.restarts), ("p-2", 3));
+            let previous = Some(PreviousPod { uid: "p-0".into(), end });
+            assert_eq!(next.previous, previous, "{phase:?} {terminating} {disrupted} {there}");
+            // It stays remembered after the pod has gone.
+            let later = Crew::of(None, &[&second], "g").producer(Some(&next), None).unwrap();
+            assert_eq!(later.previous, previous);
+        }
+    }
+
+    #[test]
+    fn a_pod_that_asked_for_nothing_is_not_remembered() {
+        let mut third = mk_producer();
+        third.place.uid = "p-3".into();
+        let first = PreviousPod { uid: "p-1".into(), end: PodEnd::Disrupted };
+        let recorded =
+            PodRef { uid: "p-2".into(), previous: Some(first.clone()), ..PodRef::default() };
+        let previous = |incarnation: &str| {
+            let task = Task { incarnation: Some(incarnation.into()), ..Task::default() };
+            let vendor = VendorStatus { tasks: vec![task], ..VendorStatus::default() };
+            let crew = Crew::of(None, &[&third], "g");
+            crew.producer(Some(&recorded), Some(&vendor)).unwrap().previous.unwrap()
+        };
+        assert_eq!(previous("p-1/0"), first);
+        assert_eq!(previous("p-2/4").uid, "p-2");
     }
 }

@@ -50,6 +50,9 @@ pub(crate) fn mk_pod(name: &str, uid: &str, role: Role, index: u32) -> PodSeen {
         terminating: false,
         created: Some(Timestamp::UNIX_EPOCH),
         unschedulable: None,
+        restarts: 0,
+        restarted_at: None,
+        disrupted: false,
     }
 }
 

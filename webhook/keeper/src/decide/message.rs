@@ -111,7 +111,7 @@ fn starting(picture: &Picture) -> String {
     } else {
         "producer pod"
     };
-    let Some(recorded) = picture.crew.producer(picture.gang.status.producer.as_ref()) else {
+    let Some(recorded) = picture.producer() else {
         return format!("waits for the {who} to be created");
     };
     let running = picture

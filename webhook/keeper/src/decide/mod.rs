@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use sluice_shared::gang::{KeeperOrder, OwnerRef, QuantumGangSpec, VendorStatus};
+use sluice_shared::gang::{KeeperOrder, OwnerRef, PodRef, QuantumGangSpec, VendorStatus};
 use sluice_shared::stamp::{Mode, Stamp};
 
 use crate::facts::gang::GangSeen;
@@ -185,6 +185,11 @@ impl<'a> Picture<'a> {
     /// What the sidecar wrote.
     pub(crate) const fn vendor(&self) -> Option<&'a VendorStatus> {
         self.gang.status.vendor.as_ref()
+    }
+
+    /// The producer as it should be recorded.
+    pub(crate) fn producer(&self) -> Option<PodRef> {
+        self.crew.producer(self.gang.status.producer.as_ref(), self.vendor())
     }
 
     /// The gate that holds the consumers.

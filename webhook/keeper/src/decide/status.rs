@@ -73,7 +73,7 @@ pub(crate) fn view(picture: &Picture) -> QuantumGangStatus {
     QuantumGangStatus {
         vendor: None,
         phase: Some(phase),
-        producer: picture.crew.producer(picture.gang.status.producer.as_ref()),
+        producer: picture.producer(),
         consumers: Some(picture.crew.counts()),
         order: picture.order.cloned(),
         task: task.map(|t| cut(short_id(&t.id), 256)),

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
-use sluice_shared::gang::{Folded, Order, OrderReason, Phase, QuantumGangStatus, Task};
+use sluice_shared::gang::{Folded, Order, OrderReason, Phase, PodRef, QuantumGangStatus, Task};
 use sluice_shared::names;
 use sluice_shared::stamp::StampError;
 
@@ -508,6 +508,38 @@ fn found_and_failed_tasks_are_told_at_the_job_and_at_the_producer() {
     assert_eq!(found(&scene), 4);
     scene.gang.spec.index = Some(3);
     assert_eq!(found(&scene), 2, "the pod alone");
+}
+
+#[test]
+fn a_new_task_beside_a_live_one_of_an_earlier_run_is_told_once() {
+    let run = |id: &str, state: &str, run: &str| Task {
+        incarnation: Some(run.into()),
+        ..mk_late(id, state, 57_700)
+    };
+    let told = |restarts: u32, tasks: Vec<Task>| {
+        let mut scene = Scene::new();
+        let producer = PodRef { pod: "p".into(), uid: "u".into(), restarts, ..PodRef::default() };
+        scene.gang.status.producer = Some(producer);
+        scene.gang.status.vendor = Some(VendorStatus { tasks, ..VendorStatus::default() });
+        scene.told(names::EVENT_EARLIER_TASK_LIVES)
+    };
+    let old = || run("old", "QUEUED", "u/0");
+    let news = told(1, vec![old(), run("new", "QUEUED", "u/1"), run("more", "QUEUED", "u/1")]);
+    assert_eq!(news.iter().map(|t| t.about).collect::<Vec<_>>(), [About::Owner, About::Producer]);
+    assert!(news.iter().all(|t| t.warning && t.which == "old"), "{news:?}");
+    let note = &news[0].note;
+    assert!(note.contains("task old") && note.contains("QUEUED on iqm Garnet"), "{note}");
+    assert!(note.contains("has submitted new instead"), "{note}");
+    // Nothing to tell:
+    assert!(told(1, vec![old()]).is_empty(), "it has submitted nothing yet");
+    assert!(told(0, vec![old(), run("more", "QUEUED", "u/0")]).is_empty(), "one run");
+    let ended = run("old", "COMPLETED", "u/0");
+    assert!(told(1, vec![ended, run("new", "QUEUED", "u/1")]).is_empty(), "the old one has ended");
+    let taken = Task { resumed: true, ..run("old", "QUEUED", "u/1") };
+    assert!(told(1, vec![taken.clone(), run("new", "QUEUED", "u/1")]).is_empty(), "taken up");
+    assert!(told(1, vec![taken, old()]).is_empty(), "the other one may still be taken up");
+    let long_ago = Task { submitted_at: Some(Time(at(1))), ..run("new", "QUEUED", "u/1") };
+    assert!(told(1, vec![old(), long_ago]).is_empty(), "no news");
 }
 
 #[test]

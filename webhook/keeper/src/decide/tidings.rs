@@ -64,6 +64,7 @@ pub(crate) fn tidings(picture: &Picture) -> Vec<Tiding> {
         list.extend(vendor.tasks.iter().take(room).flat_map(|t| found(picture, t)));
         list.extend(vendor.tasks.iter().flat_map(|t| failed(picture, t, order)));
         list.extend(vendor.tasks.iter().take(room).flat_map(|t| elsewhere(picture, t)));
+        list.extend(vendor.tasks.iter().flat_map(|t| left_behind(picture, t, &vendor.tasks)));
         list.extend(queued_again(picture, &vendor.tasks, opened));
     }
     list.extend(stall::reason(picture).and_then(stalled));
@@ -230,6 +231,32 @@ fn failed(picture: &Picture, task: &Task, order: Option<&KeeperOrder>) -> Vec<Ti
     let (id, device) = (short_id(&task.id), device_name(&task.device));
     let note = format!("task {id} is {} on {device}{why}{after}", task.state);
     about_task(picture, task, true, names::EVENT_TASK_FAILED, &note)
+}
+
+/// A program that was started again has a new task, and one of an earlier run lives still: both
+/// are paid for. Told once for the old one.
+fn left_behind(picture: &Picture, old: &Task, tasks: &[Task]) -> Vec<Tiding> {
+    let Some(producer) = picture.gang.status.producer.as_ref() else { return Vec::new() };
+    let is_present = |t: &Task| t.incarnation.as_deref().is_some_and(|run| producer.is_run(run));
+    let state = old.task_state();
+    if old.incarnation.is_none() || is_present(old) || state.is_final() {
+        return Vec::new();
+    }
+    let is_new = |t: &&Task| {
+        let submitted = t.submitted_at.as_ref().map(|at| at.0);
+        is_present(t) && !t.resumed && is_news(submitted, picture.now)
+    };
+    let Some(new) = tasks.iter().find(is_new) else { return Vec::new() };
+    let note = format!(
+        "task {} of an earlier run of the program is still {} on {}, and the program has submitted \
+         {} instead of it: both are paid for. Cancel the earlier one at the vendor if nobody needs \
+         it. A program that submits byte for byte the same is given its earlier task",
+        old.id,
+        old.state,
+        device_name(&old.device),
+        short_id(&new.id),
+    );
+    about_task(picture, old, true, names::EVENT_EARLIER_TASK_LIVES, &note)
 }
 
 /// A task that was submitted after the release waits. Told once a gang: in a loop it is the same

@@ -1,6 +1,7 @@
 //! A pod as the keeper sees it.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::Object;
 use serde::Deserialize;
 use sluice_shared::names;
@@ -34,10 +35,37 @@ struct RawGroup {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct RawPodStatus {
     phase: Option<String>,
     #[serde(default)]
     conditions: Vec<RawPodCondition>,
+    #[serde(default)]
+    container_statuses: Vec<RawContainerStatus>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawContainerStatus {
+    name: String,
+    #[serde(default)]
+    restart_count: u32,
+    #[serde(default)]
+    state: RawState,
+    #[serde(default)]
+    last_state: RawState,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct RawState {
+    running: Option<RawRun>,
+    terminated: Option<RawRun>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawRun {
+    started_at: Option<Time>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -88,6 +116,12 @@ pub(crate) struct PodSeen {
     pub created: Option<Timestamp>,
     /// What the scheduler says when it finds no node.
     pub unschedulable: Option<String>,
+    /// How often the containers that ask for the qpu were started again; 0 for consumers.
+    pub restarts: u32,
+    /// When the run under way was started, if it is not the first.
+    pub restarted_at: Option<Timestamp>,
+    /// Whether the cluster ended it: eviction, preemption, a lost node.
+    pub disrupted: bool,
 }
 
 kept_by_place!(PodSeen);
@@ -108,6 +142,12 @@ impl PodSeen {
         });
         let stamp = annotation(names::STAMP).and_then(|text| Stamp::parse(text).ok());
         let status = raw.status.clone().unwrap_or_default();
+        let (restarts, restarted_at) = match role {
+            Role::Consumer => (0, None),
+            Role::Producer | Role::Single => {
+                restarts(&status, annotation(names::QPU_REQUEST).map(String::as_str))
+            }
+        };
         Some(Self {
             place: Place::of(meta),
             role,
@@ -129,6 +169,12 @@ impl PodSeen {
             terminating: meta.deletion_timestamp.is_some(),
             created: meta.creation_timestamp.as_ref().map(|t| t.0),
             unschedulable: unschedulable(&status),
+            restarts,
+            restarted_at,
+            disrupted: status
+                .conditions
+                .iter()
+                .any(|c| c.r#type == "DisruptionTarget" && c.status == "True"),
         })
     }
 
@@ -156,6 +202,26 @@ impl PodSeen {
     pub(crate) const fn lives(&self) -> bool {
         !self.finished() && !self.terminating
     }
+}
+
+/// Restarts of the containers that the annotation names, and the start of the last of them; of all
+/// containers where it is missing, because the request was kept.
+fn restarts(status: &RawPodStatus, requests: Option<&str>) -> (u32, Option<Timestamp>) {
+    let asks = |name: &str| {
+        requests.is_none_or(|all| {
+            all.split(',').any(|pair| pair.split('=').next().is_some_and(|n| n.trim() == name))
+        })
+    };
+    let again =
+        || status.container_statuses.iter().filter(|c| asks(&c.name) && c.restart_count > 0);
+    let started = |c: &RawContainerStatus| {
+        let now = c.state.running.as_ref().or(c.state.terminated.as_ref());
+        // While it waits to be started once more.
+        let run = now.or(c.last_state.terminated.as_ref())?;
+        Some(run.started_at.as_ref()?.0)
+    };
+    let count = again().fold(0_u32, |sum, c| sum.saturating_add(c.restart_count));
+    (count, again().filter_map(started).max())
 }
 
 fn unschedulable(status: &RawPodStatus) -> Option<String> {
@@ -205,5 +271,38 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(PodSeen::of(&raw), None);
+    }
+
+    #[test]
+    fn restarts_are_those_of_the_program_and_disruptions_are_seen() {
+        let read = |annotations: serde_json::Value, role: &str| {
+            let raw: RawPod = serde_json::from_value(json!({
+                "metadata": {"name": "p", "uid": "u", "namespace": "n",
+                    "labels": {names::ROLE: role}, "annotations": annotations},
+                "spec": {},
+                "status": {
+                    "phase": "Failed",
+                    "conditions": [{"type": "DisruptionTarget", "status": "True"}],
+                    "containerStatuses": [
+                        {"name": "main", "restartCount": 2,
+                         "state": {"running": {"startedAt": "2026-11-29T15:00:07Z"}}},
+                        {"name": "log", "restartCount": 5, "state": {"terminated":
+                            {"exitCode": 1, "startedAt": "2026-11-29T15:00:09Z"}}},
+                        {"name": "first", "restartCount": 0,
+                         "state": {"running": {"startedAt": "2026-11-29T15:00:11Z"}}},
+                    ],
+                },
+            }))
+            .unwrap();
+            PodSeen::of(&raw).unwrap()
+        };
+        let pod = read(json!({names::QPU_REQUEST: "main=1"}), "producer");
+        let second = |pod: &PodSeen| pod.restarted_at.map(|at| at.strftime("%S").to_string());
+        assert_eq!((pod.restarts, pod.disrupted), (2, true));
+        assert_eq!(second(&pod).as_deref(), Some("07"));
+        let pod = read(json!({}), "single");
+        assert_eq!((pod.restarts, second(&pod).as_deref()), (7, Some("09")), "nobody says which");
+        let pod = read(json!({names::QPU_REQUEST: "main=1"}), "consumer");
+        assert_eq!((pod.restarts, pod.restarted_at), (0, None));
     }
 }

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use crate::follow::report;
 use crate::follow::state::{Line, Seen};
 use crate::vendor::Reading;
-use crate::vendor::braket::position;
+use crate::vendor::answer::position;
 use crate::vendor::credentials::{Renewed, Source};
 
 /// Hands on what the tap tells until one of both ends is gone.

@@ -1,15 +1,21 @@
 //! What a vendor tells about tasks and devices, as values, and the calls that ask for it.
 
+pub mod answer;
 pub mod braket;
 pub mod credentials;
+pub mod device;
 pub mod front;
 pub mod http;
+mod kept;
 pub mod settings;
+pub mod window;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use sluice_shared::task::TaskState;
+
+pub use device::DeviceReading;
 
 /// What one look at a task told. A field is `None` when the vendor did not say it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,17 +36,6 @@ pub struct Reading {
     pub submitted_at: Option<Timestamp>,
     /// Number of shots.
     pub shots: Option<u64>,
-}
-
-/// What one look at a device told.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DeviceReading {
-    /// The vendor's word, `ONLINE` when it works.
-    pub status: String,
-    /// Tasks in the normal queue, as the vendor says it.
-    pub queue: Option<String>,
-    /// Tasks that are served before every normal one; a lower bound, `None` when not told.
-    pub priority_queue: Option<u32>,
 }
 
 /// Why a look at a task or device told nothing.

@@ -43,7 +43,7 @@
 //! | `GET /tasks`, `GET /tasks/{id}` | | tasks ([`TaskView`]) |
 //! | `POST /tasks/{id}/state` | [`StateChange`] | forces a state, or makes the API say something else |
 //! | `GET /devices` | | devices as they are now |
-//! | `PUT /devices/{name}` | [`DeviceChange`] | status, pace, foreign places, failures |
+//! | `PUT /devices/{name}` | [`DeviceChange`] | status with its reason, hours, pace, foreign places, failures |
 //! | `POST /step` | `{"device": "Garnet", "times": 1}` | moves lines by hand |
 //! | `GET`, `POST`, `DELETE /faults` | [`fault::Fault`] | the table of faults |
 //! | `PUT /latency` | `{"ms": 100}` | delays every answer |
@@ -81,7 +81,7 @@ pub mod simulator;
 pub mod sts;
 
 pub use braket::change::{ControlError, DeviceChange, StateChange};
-pub use braket::device::{Device, Status, StatusReason};
+pub use braket::device::{Device, Status, StatusReason, Window};
 pub use braket::queue::{Ahead, Lane, Mode, Pace};
 pub use braket::task::Pretence;
 pub use config::Config;

@@ -55,7 +55,7 @@ fn judge(state: &mut State, now: Now, steps: &mut Vec<Step>) {
     let deciding = state.deciding();
     for task in &mut state.tasks {
         let device = task.reading.device.as_deref().and_then(|d| state.devices.get(d));
-        task.view = Front::of(&task.reading, device_seen(device, now.at), deciding);
+        task.view = Front::of(&task.reading, device_seen(device, now.at), deciding, now.at);
         task.counts = state.rules.counts(task.reading.device.as_deref());
         let text = report::describe(task);
         // Of an announced task nothing is known before the first look.

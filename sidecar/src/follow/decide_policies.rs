@@ -61,7 +61,7 @@ fn a_place_is_not_believed_while_the_device_does_not_run_tasks() {
     play.device(DeviceReading { priority_queue: Some(4), ..online() });
     assert_eq!(play.orders(), []);
     let lines = play.lines().join("\n");
-    assert!(lines.contains("position 3 on iqm Garnet, but device is OFFLINE"), "{lines}");
+    assert!(lines.contains("position 3, but iqm Garnet is OFFLINE"), "{lines}");
     assert!(lines.contains("position 3 on iqm Garnet, but 4 priority tasks ahead"), "{lines}");
     play.device(DeviceReading { priority_queue: Some(2), ..online() });
     assert_eq!(play.orders(), [("t", "position 5")]);

@@ -195,7 +195,7 @@ fn position_one_asks_for_the_device_and_waits_for_it() {
     play.device(online());
     assert_eq!(play.orders(), [("t", "front")]);
     let lines = play.lines().join("\n");
-    assert!(lines.contains("position 1 on iqm Garnet, but device is PAUSED"), "{lines}");
+    assert!(lines.contains("position 1, but iqm Garnet is PAUSED"), "{lines}");
     assert!(lines.contains("but 2 priority tasks ahead"), "{lines}");
     assert!(lines.contains("position 1 on iqm Garnet, next to run"), "{lines}");
 }

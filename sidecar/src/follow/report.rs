@@ -98,13 +98,16 @@ pub fn describe(followed: &Followed) -> String {
         text.push_str(" position ");
         text.push_str(&cut(position, 64));
     }
-    if let Some(device) = &reading.device {
+    let device = reading.device.as_deref().map(device_name).unwrap_or_default();
+    let held = followed.view.held_by.as_deref();
+    // What holds it may name the device already.
+    if !device.is_empty() && !held.is_some_and(|held| held.starts_with(&device)) {
         text.push_str(" on ");
-        text.push_str(&device_name(device));
+        text.push_str(&device);
     }
     if followed.view.front {
         text.push_str(", next to run");
-    } else if let Some(held) = &followed.view.held_by {
+    } else if let Some(held) = held {
         text.push_str(", but ");
         text.push_str(held);
     }

@@ -1,4 +1,4 @@
-//! Amazon Braket: the sidecar's own reads through `aws-sdk-braket`, and the mapping of answers.
+//! Amazon Braket: the sidecar's own calls through `aws-sdk-braket`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -8,26 +8,23 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, Region, retry::RetryConfig, timeout::TimeoutConfig};
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_braket::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_braket::operation::get_device::GetDeviceOutput;
-use aws_sdk_braket::operation::get_quantum_task::GetQuantumTaskOutput;
-use aws_sdk_braket::types::{QuantumTaskAdditionalAttributeName, QueueName, QueuePriority};
+use aws_sdk_braket::types::QuantumTaskAdditionalAttributeName;
 use aws_sdk_braket::{Client, Config};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::http::Response;
-use jiff::Timestamp;
-use sluice_shared::series::queue_size;
 use sluice_shared::task::TaskState;
 use sluice_tap::{Hosts, quote};
 
+use super::answer::{device_reading, reading};
 use super::credentials::Renewed;
+use super::device::Extras;
+use super::kept::KeptBody;
 use super::{Cancelled, DeviceReading, Failure, FailureKind, NotATask, Reading, Vendor};
 
 /// Time for one call, with everything: connect, TLS, answer.
 const CALL: Duration = Duration::from_secs(10);
 /// Time to connect.
 const CONNECT: Duration = Duration::from_secs(3);
-/// Longest reason of a failed task that is repeated.
-const REASON: usize = 1024;
 /// Longest piece of a foreign text that is repeated in ours.
 const QUOTE: usize = 300;
 
@@ -131,8 +128,10 @@ impl Vendor for Braket {
         let region = region_of_device(device)
             .or_else(|| region_of_task(task))
             .ok_or_else(|| refused_id(task))?;
-        match self.client(region).get_device().device_arn(device).send().await {
-            Ok(answer) => Ok(device_reading(&answer)),
+        let kept = KeptBody::default();
+        let call = self.client(region).get_device().device_arn(device);
+        match call.customize().interceptor(kept.clone()).send().await {
+            Ok(answer) => Ok(device_reading(&answer, Extras::of(&kept.take()))),
             Err(error) => Err(self.settle(&error).await),
         }
     }
@@ -197,47 +196,6 @@ fn arn_parts(arn: &str) -> Option<(&str, &str, &str)> {
         parts.next()?,
         parts.next()?,
     ))
-}
-
-/// What an answer of `GetQuantumTask` says. PURE.
-#[must_use]
-pub fn reading(id: &str, answer: &GetQuantumTaskOutput) -> Reading {
-    let queue = answer.queue_info();
-    Reading {
-        id: id.to_owned(),
-        device: Some(answer.device_arn().to_owned()).filter(|d| !d.is_empty()),
-        state: TaskState::from(answer.status().as_str()),
-        position: position(queue.map(aws_sdk_braket::types::QuantumTaskQueueInfo::position)),
-        priority: queue.and_then(|q| q.queue_priority()) == Some(&QueuePriority::Priority),
-        reason: answer.failure_reason().map(|reason| quote(reason, REASON)),
-        submitted_at: Timestamp::from_second(answer.created_at().secs()).ok(),
-        shots: u64::try_from(answer.shots()).ok(),
-    }
-}
-
-/// The position as people should see it: the literal `None` of a task that left the queue is no
-/// position. PURE.
-#[must_use]
-pub fn position(text: Option<&str>) -> Option<String> {
-    text.map(str::trim).filter(|t| !t.is_empty() && *t != "None").map(str::to_owned)
-}
-
-/// What an answer of `GetDevice` says. PURE.
-#[must_use]
-pub fn device_reading(answer: &GetDeviceOutput) -> DeviceReading {
-    let size_of = |priority: &QueuePriority| {
-        answer
-            .device_queue_info()
-            .iter()
-            .filter(|q| *q.queue() == QueueName::QuantumTasksQueue)
-            .find(|q| q.queue_priority() == Some(priority))
-            .map(aws_sdk_braket::types::DeviceQueueInfo::queue_size)
-    };
-    DeviceReading {
-        status: answer.device_status().as_str().to_owned(),
-        queue: size_of(&QueuePriority::Normal).map(cut),
-        priority_queue: size_of(&QueuePriority::Priority).and_then(queue_size),
-    }
 }
 
 /// What a failed call means. PURE.
@@ -378,19 +336,6 @@ mod tests {
         ];
         for (status, code, kind) in rows {
             assert_eq!(kind_of(status, code), kind, "{status:?} {code}");
-        }
-    }
-
-    #[test]
-    fn the_literal_none_is_no_position() {
-        for (text, expected) in [
-            (Some("None"), None),
-            (Some(""), None),
-            (None, None),
-            (Some("14"), Some("14")),
-            (Some(">2000"), Some(">2000")),
-        ] {
-            assert_eq!(position(text).as_deref(), expected);
         }
     }
 }

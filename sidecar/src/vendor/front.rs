@@ -3,12 +3,10 @@
 //! Position 1 alone is not enough: the device may be offline, outside of its hours or reserved,
 //! and tasks of the Priority queue run before every normal one.
 
-use sluice_shared::task::{Position, TaskState};
+use jiff::Timestamp;
+use sluice_shared::task::{Position, TaskState, device_name};
 
 use super::{DeviceReading, Reading};
-
-/// The device status with which tasks are run.
-const ONLINE: &str = "ONLINE";
 
 /// What is known of the device when the front is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +42,7 @@ impl Front {
     /// Only a queued task can be at the front or have a place; a running one has passed them, and
     /// an unknown position, device or state never has.
     #[must_use]
-    pub fn of(reading: &Reading, device: DeviceSeen<'_>, deciding: u32) -> Self {
+    pub fn of(reading: &Reading, device: DeviceSeen<'_>, deciding: u32, now: Timestamp) -> Self {
         let position = Position::of(reading.position.as_deref());
         let mut view = Self {
             at_least: match position {
@@ -64,14 +62,13 @@ impl Front {
             // It is about to be read; nothing to tell people yet.
             DeviceSeen::Unknown => None,
             DeviceSeen::Unreadable => Some(position),
-            DeviceSeen::Read(device) if device.status != ONLINE => {
-                // Far from its turn the device has time to come back.
-                if position <= deciding {
-                    view.held_by = Some(format!("device is {}", device.status));
+            DeviceSeen::Read(device) => {
+                if let Some(rest) = device.rests(now) {
+                    // Far from its turn the device has time to come back.
+                    let name = device_name(reading.device.as_deref().unwrap_or("the device"));
+                    view.held_by = (position <= deciding).then(|| rest.sentence(&name, now));
+                    return view;
                 }
-                None
-            }
-            DeviceSeen::Read(_) => {
                 let ahead = view.priority_ahead.unwrap_or_default();
                 let place = position.saturating_add(ahead);
                 if position <= deciding && place > deciding {
@@ -91,6 +88,8 @@ impl Front {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn mk_reading(state: &str, position: Option<&str>, priority: bool) -> Reading {
         Reading {
@@ -147,7 +146,7 @@ mod tests {
             ("PONDERING", Some("1"), false, read(&online), false),
         ];
         for (state, position, priority, device, front) in rows {
-            let view = Front::of(&mk_reading(state, position, priority), device, 1);
+            let view = Front::of(&mk_reading(state, position, priority), device, 1, NOW);
             assert_eq!(view.front, front, "{state} {position:?} {priority} {device:?}");
             assert_eq!(view.place == Some(1), front, "{state} {position:?} {priority} {device:?}");
         }
@@ -168,7 +167,7 @@ mod tests {
             ("QUEUED", Some("3"), false, read(&busy), Some(6), held("3 priority tasks ahead")),
             ("QUEUED", Some("9"), false, read(&busy), Some(12), None),
             ("QUEUED", Some("3"), true, read(&busy), Some(3), None),
-            ("QUEUED", Some("5"), false, read(&offline), None, held("device is OFFLINE")),
+            ("QUEUED", Some("5"), false, read(&offline), None, held("d is OFFLINE")),
             ("QUEUED", Some("6"), false, read(&offline), None, None),
             ("QUEUED", Some("5"), false, DeviceSeen::Unknown, None, None),
             ("QUEUED", Some("5"), false, DeviceSeen::Unreadable, Some(5), None),
@@ -180,7 +179,7 @@ mod tests {
             ("RUNNING", Some("2"), false, read(&online), None, None),
         ];
         for (state, position, priority, device, place, held_by) in rows {
-            let view = Front::of(&mk_reading(state, position, priority), device, 5);
+            let view = Front::of(&mk_reading(state, position, priority), device, 5, NOW);
             let said = (view.place, view.held_by);
             assert_eq!(said, (place, held_by), "{state} {position:?} {priority} {device:?}");
         }
@@ -189,17 +188,19 @@ mod tests {
     #[test]
     fn a_held_front_says_by_what() {
         let busy = mk_device("ONLINE", Some(3));
-        let view = Front::of(&mk_reading("QUEUED", Some("1"), false), DeviceSeen::Read(&busy), 1);
+        let first = mk_reading("QUEUED", Some("1"), false);
+        let view = Front::of(&first, DeviceSeen::Read(&busy), 1, NOW);
         assert_eq!(view.priority_ahead, Some(3));
         assert_eq!(view.held_by.as_deref(), Some("3 priority tasks ahead"));
         let paused = mk_device("PAUSED", None);
-        let view = Front::of(&mk_reading("QUEUED", Some("1"), false), DeviceSeen::Read(&paused), 1);
-        assert_eq!(view.held_by.as_deref(), Some("device is PAUSED"));
+        let view = Front::of(&first, DeviceSeen::Read(&paused), 1, NOW);
+        assert_eq!(view.held_by.as_deref(), Some("d is PAUSED"));
     }
 
     #[test]
     fn a_lower_bound_is_kept_as_one() {
-        let view = Front::of(&mk_reading("QUEUED", Some(">2000"), false), DeviceSeen::Unknown, 1);
+        let view =
+            Front::of(&mk_reading("QUEUED", Some(">2000"), false), DeviceSeen::Unknown, 1, NOW);
         assert_eq!(view.at_least, Some(2000));
     }
 }

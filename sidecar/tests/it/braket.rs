@@ -1,12 +1,13 @@
 //! The reads through `aws-sdk-braket`, answered by the emulator.
 
 use aws_credential_types::Credentials;
+use jiff::Timestamp;
 use sluice_sidecar::vendor::braket::Braket;
 use sluice_sidecar::vendor::credentials::Renewed;
 use sluice_sidecar::vendor::{FailureKind, Vendor};
 use sluice_vendors::{
     Action, Ahead, Config, DeviceChange, Emulator, Fault, Pretence, Running, Stage, StateChange,
-    Status,
+    Status, StatusReason, Window,
 };
 
 use crate::worker::{GARNET, submit};
@@ -40,7 +41,37 @@ async fn tasks_and_devices_are_read_as_they_are() {
     let change = DeviceChange { status: Some(Status::Paused), ..DeviceChange::default() };
     vendor.change_device("Garnet", change).unwrap();
     // The SDK does not know the word; it comes through all the same.
-    assert_eq!(braket.device(GARNET, &id).await.unwrap().status, "PAUSED");
+    let paused = braket.device(GARNET, &id).await.unwrap();
+    assert_eq!((paused.status.as_str(), paused.reason), ("PAUSED", None));
+    // Nor does it know the reason.
+    let now: Timestamp = "2026-11-30T12:00:00Z".parse().unwrap();
+    let status_reason = StatusReason {
+        reason: "MAINTENANCE".into(),
+        started_at: Some(now),
+        estimated_end_at: Some("2026-11-30T14:00:00Z".parse().unwrap()),
+    };
+    let window = Window {
+        execution_day: "Weekdays".into(),
+        window_start_hour: "09:00".into(),
+        window_end_hour: "19:00:00".into(),
+    };
+    let change = DeviceChange {
+        status_reason: Some(status_reason),
+        windows: Some(vec![window]),
+        ..DeviceChange::default()
+    };
+    vendor.change_device("Garnet", change).unwrap();
+    let device = braket.device(GARNET, &id).await.unwrap();
+    let told = device.rests(now).unwrap().sentence("iqm Garnet", now);
+    assert_eq!(told, "iqm Garnet is in maintenance until 14:00 UTC");
+    assert_eq!(device.windows.len(), 1);
+    let change = DeviceChange { status: Some(Status::Online), ..DeviceChange::default() };
+    vendor.change_device("Garnet", change).unwrap();
+    let online = braket.device(GARNET, &id).await.unwrap();
+    assert_eq!(online.rests(now), None);
+    let evening: Timestamp = "2026-11-30T20:00:00Z".parse().unwrap();
+    let told = online.rests(evening).unwrap().sentence("iqm Garnet", evening);
+    assert_eq!(told, "iqm Garnet is outside its window until 2026-12-01 09:00 UTC");
 }
 
 #[tokio::test]

@@ -2,11 +2,13 @@
 //! tasks, tasks on some devices only. The worker in this process, as in [`crate::worker`].
 
 use aws_credential_types::Credentials;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use sluice_shared::policy::Follow;
 use sluice_shared::role::Role;
 use sluice_shared::stamp::Stamp;
-use sluice_vendors::{DeviceChange, Pretence, Running, StateChange, Status};
+use sluice_vendors::{DeviceChange, Pretence, Running, StateChange, Status, Window};
 
 use crate::await_some;
 use crate::cluster::Cluster;
@@ -79,6 +81,41 @@ async fn a_place_does_not_count_while_the_device_is_paused() {
     vendor.change_device("Garnet", turn(Status::Online)).unwrap();
     let order = await_some("the order", async || cluster.vendor()?.order).await;
     assert_eq!((order.task_id, order.reason.as_str()), (id, "position 3"));
+    sidecar.end().await;
+}
+
+/// A window of two hours on every day, which begins so many hours from now.
+fn mk_window(hours: i32) -> Window {
+    let now = i32::from(Timestamp::now().to_zoned(TimeZone::UTC).hour());
+    let hour = |more: i32| format!("{:02}:00", (now + more) % 24);
+    Window {
+        execution_day: "Everyday".into(),
+        window_start_hour: hour(hours),
+        window_end_hour: hour(hours + 2),
+    }
+}
+
+#[tokio::test]
+async fn position_one_is_not_the_front_before_the_devices_hours() {
+    let (vendor, cluster) = (emulator(0).await, Cluster::start().await);
+    cluster.create_gang("g-1");
+    let hours = |windows| DeviceChange { windows: Some(windows), ..DeviceChange::default() };
+    let later = mk_window(3);
+    let from = later.window_start_hour.clone();
+    vendor.change_device("Garnet", hours(vec![later.clone()])).unwrap();
+    let sidecar = start(&vendor, &cluster, Role::Producer, &mk_stamp("front"));
+    let id = submit(&sidecar.tap_url(), GARNET).await;
+    let _polling = Polling::start(sidecar.tap_url(), id.clone());
+    let told =
+        await_some("the reason is told", async || cluster.vendor()?.tasks.first()?.reason.clone())
+            .await;
+    assert!(told.starts_with("iqm Garnet is outside its window until "), "{told}");
+    assert!(told.ends_with(&format!("{from} UTC")), "{told}, and not {from}");
+    assert_eq!(cluster.vendor().unwrap().order, None);
+    vendor.change_device("Garnet", hours(vec![later, mk_window(0)])).unwrap();
+    let order = await_some("the order", async || cluster.vendor()?.order).await;
+    assert_eq!((order.task_id, order.reason.as_str()), (id, "front"));
+    assert_eq!(cluster.vendor().unwrap().tasks[0].reason, None);
     sidecar.end().await;
 }
 

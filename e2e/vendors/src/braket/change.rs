@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::device::{Status, StatusReason};
+use super::device::{Status, StatusReason, Window};
 use super::queue::{Ahead, Pace, TaskId};
 use super::task::Pretence;
 
@@ -14,6 +14,8 @@ pub struct DeviceChange {
     pub status: Option<Status>,
     /// New reason; goes away by itself with `ONLINE`.
     pub status_reason: Option<StatusReason>,
+    /// New hours, all of them.
+    pub windows: Option<Vec<Window>>,
     /// New pace, whole.
     pub pace: Option<Pace>,
     /// Foreign places before later submissions.

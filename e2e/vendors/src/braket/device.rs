@@ -46,6 +46,26 @@ pub struct StatusReason {
     pub estimated_end_at: Option<Timestamp>,
 }
 
+/// Hours of a device, in UTC. They are told and nothing more: what stands still is the status's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Window {
+    /// `Everyday`, `Weekdays`, `Weekend`, or the name of a day.
+    pub execution_day: String,
+    /// Such as `09:00:00`.
+    pub window_start_hour: String,
+    /// Such as `19:00:00`; before the start for a window that runs past midnight.
+    pub window_end_hour: String,
+}
+
+fn always() -> Vec<Window> {
+    vec![Window {
+        execution_day: "Everyday".to_owned(),
+        window_start_hour: "00:00".to_owned(),
+        window_end_hour: "23:59:59".to_owned(),
+    }]
+}
+
 /// A device as it is configured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -89,6 +109,9 @@ pub struct Device {
     /// Why it is not online.
     #[serde(default)]
     pub status_reason: Option<StatusReason>,
+    /// Hours in which it runs tasks.
+    #[serde(default = "always")]
+    pub windows: Vec<Window>,
 }
 
 impl Device {
@@ -165,9 +188,7 @@ impl Device {
         let header = |name: &str, version: &str| json!({ "name": format!("braket.device_schema.{name}"), "version": version });
         let mut service = json!({
             "braketSchemaHeader": header("device_service_properties", "1"),
-            "executionWindows": [{
-                "executionDay": "Everyday", "windowStartHour": "00:00", "windowEndHour": "23:59:59",
-            }],
+            "executionWindows": self.windows,
             "shotsRange": [self.shots.0, self.shots.1],
             "deviceCost": { "price": self.price, "unit": self.unit },
             "deviceLocation": self.location,
@@ -288,6 +309,7 @@ pub fn catalogue() -> Vec<Device> {
         waits_ms: Vec::new(),
         status: Status::Online,
         status_reason: None,
+        windows: always(),
     };
     let qpu = |path: &str, provider: &str, region: &str, qubits, price, location: &str| Device {
         arn: format!("arn:aws:braket:{region}::device/qpu/{path}"),
@@ -306,6 +328,7 @@ pub fn catalogue() -> Vec<Device> {
         waits_ms: Vec::new(),
         status: Status::Online,
         status_reason: None,
+        windows: always(),
     };
     let garnet = qpu("iqm/Garnet", "IQM", "eu-north-1", 20, 0.00145, "Espoo, Finland");
     let emerald = qpu("iqm/Emerald", "IQM", "eu-north-1", 54, 0.0016, "Espoo, Finland");

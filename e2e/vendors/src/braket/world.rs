@@ -260,6 +260,7 @@ impl World {
             device.status_reason = None;
         }
         device.status_reason = change.status_reason.or(device.status_reason.take());
+        device.windows = change.windows.unwrap_or(std::mem::take(&mut device.windows));
         device.pace = change.pace.unwrap_or(device.pace);
         device.ahead = change.ahead.unwrap_or(device.ahead);
         if let Some(waits) = change.waits_ms {

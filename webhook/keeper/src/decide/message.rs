@@ -93,7 +93,9 @@ fn waiting(picture: &Picture, phase: Phase, task: Option<&Task>) -> String {
     let id = short_id(&task.id);
     if phase == Phase::Queued {
         let place = position(task).unwrap_or_else(|| "not told".to_owned());
-        return format!("waits for {id}{on}, position {place}{read}");
+        // The device rests, or priority tasks are ahead.
+        let held = task.reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+        return format!("waits for {id}{on}, position {place}{read}{held}");
     }
     let state = if task.task_state().is_waiting() { "next".to_owned() } else { task.state.clone() };
     if picture.alone() {

@@ -178,6 +178,16 @@ fn the_sentences() {
             "waits for 834b21ed on iqm Garnet, position 14, read 16:02",
         ),
         (
+            "held",
+            Scene::new().with_task(Task {
+                reason: Some("iqm Garnet is outside its window until 14:00 UTC".into()),
+                ..mk_task("QUEUED", Some("1"))
+            }),
+            Phase::Queued,
+            "waits for 834b21ed on iqm Garnet, position 1, read 16:02: iqm Garnet is outside its \
+             window until 14:00 UTC",
+        ),
+        (
             "position unknown",
             Scene::new().with_task(mk_task("CREATED", Some("None"))),
             Phase::Queued,

@@ -36,6 +36,15 @@ pub enum Warning {
     Scheduler(String),
     /// The program cannot be tapped.
     NotTapped(Obstacle),
+    /// A file that the environment names is in the program's image alone.
+    FileInImage {
+        /// The container.
+        container: String,
+        /// The variable.
+        variable: &'static str,
+        /// The file.
+        file: String,
+    },
     /// A pod without a Job has nobody to share with.
     BareShared,
     /// A pod without a Job has nothing whose deletion could be told from an eviction.
@@ -102,6 +111,11 @@ impl fmt::Display for Warning {
                 "scheduler {name:?} must respect scheduling gates and does not know our pod groups"
             ),
             Self::NotTapped(why) => write!(f, "the program is not followed by itself: {why}"),
+            Self::FileInImage { container, variable, file } => write!(
+                f,
+                "{variable} of container {container:?} names {file}, which no volume holds: the \
+                 sidecar cannot read it; mount it"
+            ),
             Self::BareShared => f.write_str(
                 "a pod without a Job has nobody to share a task with and is treated as independent",
             ),

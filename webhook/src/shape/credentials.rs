@@ -7,7 +7,7 @@ use sluice_shared::names;
 use super::{env, tap};
 
 /// Variables that are copied because their names say so, besides the prefixes below.
-const COPIED: [&str; 15] = [
+const COPIED: [&str; 16] = [
     "HTTP_PROXY",
     "http_proxy",
     "HTTPS_PROXY",
@@ -20,6 +20,7 @@ const COPIED: [&str; 15] = [
     "CURL_CA_BUNDLE",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
     "HOME",
     // How the user wants the sidecar's log: `json` for machines.
     names::ENV_LOG,
@@ -28,7 +29,7 @@ const COPIED: [&str; 15] = [
 /// Variables that are copied by prefix: credentials, region, profile, CA of the AWS SDKs.
 const COPIED_PREFIXES: [&str; 2] = ["AWS_", "AMZN_BRAKET_"];
 /// Variables whose values are files that the sidecar needs too, wherever they are kept.
-const FILES: [&str; 8] = [
+const FILES: [&str; 10] = [
     "AWS_SHARED_CREDENTIALS_FILE",
     "AWS_CONFIG_FILE",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -37,6 +38,8 @@ const FILES: [&str; 8] = [
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
     "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
 ];
 /// The folder of the AWS configuration in a home directory.
 const AWS_FOLDER: &str = ".aws";
@@ -64,6 +67,23 @@ pub fn of(container: &Container, spec: &PodSpec) -> Copied {
     }
     copied.extend(upstream);
     Copied { env: copied, env_from: sources(container), mounts }
+}
+
+/// Files that the container's environment names and that no volume of it holds: they are in its
+/// image, where the sidecar cannot read them. Each with its variable.
+#[must_use]
+pub fn in_the_image(container: &Container) -> Vec<(&'static str, String)> {
+    let entries = container.env.as_deref().unwrap_or_default();
+    let is_mounted =
+        |file: &str| container.volume_mounts.iter().flatten().any(|m| holds(&m.mount_path, file));
+    FILES
+        .into_iter()
+        .filter_map(|name| Some((name, env::literal(entries, name)?)))
+        // What a reference or a home makes of it is not known here.
+        .filter(|(_, file)| file.starts_with('/') && !file.contains("$("))
+        .filter(|(_, file)| !is_mounted(file))
+        .map(|(name, file)| (name, file.to_owned()))
+        .collect()
 }
 
 /// The endpoints that the program had, under our names. Our own is not one of them.
@@ -276,6 +296,28 @@ mod tests {
         let copied = of(&container, &spec);
         let paths: Vec<_> = copied.mounts.iter().map(|m| m.mount_path.as_str()).collect();
         assert_eq!(paths, ["/scratch/", "/home/user"]);
+    }
+
+    #[test]
+    fn files_of_the_image_are_named() {
+        let (container, _) = mk(json!({"name": "c",
+            "env": [
+                {"name": "AWS_CA_BUNDLE", "value": "/etc/ssl/corp.pem"},
+                {"name": "AWS_CONFIG_FILE", "value": "/scratch/config"},
+                {"name": "AWS_SHARED_CREDENTIALS_FILE", "value": "$(DIR)/credentials"},
+                {"name": "SSL_CERT_FILE", "value": ""},
+                {"name": "NODE_EXTRA_CA_CERTS", "value": "/scratchy/ca.pem"},
+            ],
+            "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+        }));
+        let found = in_the_image(&container);
+        assert_eq!(
+            found,
+            [
+                ("AWS_CA_BUNDLE", "/etc/ssl/corp.pem".to_owned()),
+                ("NODE_EXTRA_CA_CERTS", "/scratchy/ca.pem".to_owned())
+            ]
+        );
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Producers and singles: they run at once, and the sidecar runs beside them.
 
-use k8s_openapi::api::core::v1::{LocalObjectReference, Pod};
+use k8s_openapi::api::core::v1::{LocalObjectReference, Pod, PodSpec};
 use sluice_shared::names;
 use sluice_shared::stamp::Discovery;
 
-use super::{env, label, sidecar, tap, tell_backend, tell_role};
+use super::{credentials, env, label, sidecar, tap, tell_backend, tell_role};
 use crate::pod::Facts;
 use crate::quantum;
 use crate::reason::Reason;
@@ -32,6 +32,7 @@ pub fn shape(pod: &mut Pod, facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> R
     let is_tapped = facts.stamp.discovery != Discovery::Announce && obstacle.is_none();
     let why = obstacle.as_ref().map(ToString::to_string);
     warnings.extend(obstacle.map(Warning::NotTapped));
+    warnings.extend(files_in_image(spec, names.first().copied()));
 
     label(pod, facts.role);
     annotate(pod, facts, why.as_deref());
@@ -65,6 +66,21 @@ pub fn shape(pod: &mut Pod, facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> R
         }
     }
     Ok(())
+}
+
+/// Files that the sidecar needs of the program's container and cannot have.
+fn files_in_image(spec: &PodSpec, program: Option<&str>) -> Vec<Warning> {
+    let program = spec.containers.iter().find(|c| Some(c.name.as_str()) == program);
+    let files = program.map(credentials::in_the_image).unwrap_or_default();
+    let container = program.map(|c| c.name.clone()).unwrap_or_default();
+    files
+        .into_iter()
+        .map(|(variable, file)| Warning::FileInImage {
+            container: container.clone(),
+            variable,
+            file,
+        })
+        .collect()
 }
 
 fn annotate(pod: &mut Pod, facts: &Facts<'_>, why: Option<&str>) {

@@ -5,4 +5,5 @@ mod fixture;
 mod golden;
 mod laws;
 mod manifests;
+mod secrets;
 mod server;

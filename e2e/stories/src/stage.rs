@@ -47,6 +47,7 @@ impl<'w> Stage<'w> {
                 "fanout.py": include_str!("../programs/fanout.py"),
                 "again.py": include_str!("../programs/again.py"),
                 "alone.py": include_str!("../programs/alone.py"),
+                "patient.py": include_str!("../programs/patient.py"),
                 "announcer.py": include_str!("../programs/announcer.py"),
                 "quiet.py": include_str!("../programs/quiet.py"),
                 "stranger.py": include_str!("../programs/stranger.py"),

@@ -100,18 +100,12 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
             task.asked_at = None;
             match outcome {
                 Ok(reading) => {
-                    if let Some((since, failure)) = &task.failing
-                        && matches!(
-                            failure.kind,
-                            FailureKind::Expired | FailureKind::NoCredentials | FailureKind::Denied
-                        )
-                    {
-                        let name = report::name(&task.reading.id);
-                        let minutes = elapsed(*since, now.at).as_secs() / 60;
-                        let text = format!(
-                            "the credentials hold again: {name} can be read, after {minutes} min"
-                        );
-                        say(steps, false, text);
+                    let regained = regained(task, now.at);
+                    if let Some((text, _)) = &regained {
+                        say(steps, false, text.clone());
+                    }
+                    if regained.is_some_and(|(_, of_the_tap)| of_the_tap) {
+                        state.tap_problem = None;
                     }
                     learn(task, reading, asked_at, now, Some(deciding));
                 }
@@ -127,6 +121,18 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
         }
         Seen::TapProblem(problem) => state.tap_problem = problem,
     }
+}
+
+/// What to say of a task that can be read again after there were no credentials to read it with,
+/// and whether the tap, which signs with the same, had none either.
+fn regained(task: &Followed, at: Timestamp) -> Option<(String, bool)> {
+    use FailureKind::{Denied, Expired, NoCredentials};
+    let (since, failure) = task.failing.as_ref()?;
+    let is_ours = matches!(failure.kind, Expired | NoCredentials | Denied);
+    let minutes = elapsed(*since, at).as_secs() / 60;
+    let name = report::name(&task.reading.id);
+    let text = format!("the credentials hold again: {name} can be read, after {minutes} min");
+    is_ours.then_some((text, failure.kind != Denied))
 }
 
 /// The task with this id, followed from now on if it was not known.

@@ -211,5 +211,9 @@ mod policies;
 mod costs;
 
 #[cfg(test)]
+#[path = "decide_keys.rs"]
+mod keys;
+
+#[cfg(test)]
 #[path = "decide_laws.rs"]
 mod laws;

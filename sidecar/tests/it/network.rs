@@ -174,6 +174,22 @@ async fn the_profile_of_a_mounted_file_names_endpoint_and_authority() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn roots_by_the_variables_of_openssl_and_node() {
+    for variable in ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"] {
+        let (vendor, files) = (vendor().await, tempfile::tempdir().unwrap());
+        let (tls, root) = behind_tls(vendor.address(), &["localhost"]).await;
+        let bundle = files.path().join("ca.pem");
+        std::fs::write(&bundle, root).unwrap();
+        let url = format!("https://localhost:{}", tls.port());
+        let vars = [
+            ("SLUICE_UPSTREAM_AWS_ENDPOINT_URL", url.as_str()),
+            (variable, bundle.to_str().unwrap()),
+        ];
+        follows(&vendor, &files, &vars).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hosts_with_validated_cryptography_stay_those_and_it_is_said() {
     let (vendor, files) = (vendor().await, tempfile::tempdir().unwrap());
     let host = "braket-fips.eu-north-1.amazonaws.com";

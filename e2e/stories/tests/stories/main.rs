@@ -5,6 +5,7 @@
 
 mod admission;
 mod bad_input;
+mod credentials;
 mod crowds;
 mod ending;
 mod examples;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         admission::all(),
         policies::all(),
         bad_input::all(),
+        credentials::all(),
         hazards::all(),
         faults::all(),
         ending::all(),

@@ -191,7 +191,11 @@ pub struct PodRef {
     /// When the run under way was started, to the second; absent for the first in this pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// The producer before this one that asked for something; absent for the first.
+    /// Completion index of the pod, of an Indexed Job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// The producer that this one continues: the last of the same place in the Job that asked for
+    /// something. Absent for the first, and after one that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<PreviousPod>,
 }

@@ -40,6 +40,12 @@ pub struct Decision {
     pub warnings: Vec<Warning>,
 }
 
+/// Whether pods run at the same time that cannot be told apart: they share one gang, so nobody
+/// knows whose run is whose.
+fn are_alike(counts: Counts) -> bool {
+    !counts.indexed && counts.parallelism.is_some_and(|p| p > 1)
+}
+
 /// Decides about a Job; `None` when it is not ours.
 ///
 /// # Errors
@@ -97,6 +103,7 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
     let Size { size, convert, one_at_a_time } = size::of(mode, counts, name)?;
     check_group_size(&ask, size, counts)?;
 
+    let nameless = mode == Mode::Independent && !convert && are_alike(counts);
     let mut stamp = Stamp {
         mode,
         size,
@@ -105,7 +112,7 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
         follow: ask.follow(),
         discovery: ask.discovery,
         cancel_on_delete: ask.cancel_on_delete.unwrap_or(true),
-        resume: !ask.no_resume,
+        resume: !ask.no_resume && !nameless,
         backend: ask.backend.clone(),
         mismatch: ask.mismatch,
         max_cost: ask.max_cost,

@@ -82,6 +82,7 @@ pub(super) fn answer(state: &mut State, now: Now, steps: &mut Vec<Step>) {
     // Before the gang names this pod nothing can be written, and what was is not known.
     let (Some(producer), Some(_)) = (ours, &state.gang) else { return };
     let run = producer.run();
+    disown(state, &producer);
     rename(state, &producer, &run);
     for answer in state.ledger.outdated(&run).into_iter().rev() {
         undo(state, &answer.ask, &answer.incarnation, answer.change);
@@ -153,6 +154,22 @@ fn is_alike(ask: &Ask, task: &Followed) -> bool {
 
 fn is_alike_intent(ask: &Ask, intent: &Intent) -> bool {
     intent.digest == ask.digest && intent.region == ask.region
+}
+
+/// Lets go of what other places of the Job have asked for: nothing of it is ever handed on.
+fn disown(state: &mut State, producer: &PodRef) {
+    if producer.previous.is_some() {
+        return;
+    }
+    let foreign = |run: &str| pod_of_run(run) != producer.uid;
+    for task in &mut state.tasks {
+        if task.incarnation.as_deref().is_some_and(foreign) {
+            task.digest = None;
+        }
+    }
+    while let Some(index) = state.ledger.intents.iter().position(|i| foreign(&i.incarnation)) {
+        state.ledger.end_intent(index);
+    }
 }
 
 /// Gives the name of the present run to what was asked for after it had started, under the name

@@ -272,3 +272,23 @@ fn the_name_of_a_run_follows_the_keeper_of_the_own_pod_only() {
     producer.uid = "other".into();
     assert_eq!(incarnation("u", Some(&producer)), "u/0");
 }
+
+#[test]
+fn another_place_of_the_job_is_given_nothing() {
+    let mut world = World::new();
+    let first = world.submit("d", "t1");
+    world.ask("e", "t2");
+    world.replace(PodEnd::Disrupted);
+    // As the keeper tells of the pod of another index, or after one that succeeded.
+    world.producer.previous = None;
+    world.tell();
+    let ticket = world.ask("e", "t3");
+    assert_eq!(world.verdict(ticket), Some(Verdict::Send));
+    let second = world.submit("d", "t4");
+    assert_ne!(second, first);
+    // What comes after it continues that pod, not the one before.
+    world.replace(PodEnd::Disrupted);
+    assert!(world.producer.previous.is_some());
+    assert_eq!(world.submit("d", "t5"), second);
+    assert_ne!(world.submit("d", "t6"), first);
+}

@@ -86,6 +86,7 @@ impl<'a> Crew<'a> {
                 uid: p.place.uid.clone(),
                 restarts: p.restarts,
                 started_at: p.restarted_at.map(Time),
+                index: p.index,
                 previous: self.previous(p, recorded, vendor),
             })
             .or_else(|| recorded.cloned())
@@ -100,12 +101,19 @@ impl<'a> Crew<'a> {
         vendor: Option<&VendorStatus>,
     ) -> Option<PreviousPod> {
         let recorded = recorded?;
-        // A pod that ended before it asked for anything left nothing to take up.
-        let asked = vendor.is_some_and(|v| v.asked_for_by(&recorded.uid));
-        if recorded.uid == chosen.place.uid || (!asked && recorded.previous.is_some()) {
+        if recorded.uid == chosen.place.uid {
             return recorded.previous.clone();
         }
         let before = self.producers.iter().find(|p| p.place.uid == recorded.uid);
+        // Another place of the Job, with work of its own.
+        let succeeded = before.is_some_and(|p| p.phase == PodPhase::Succeeded);
+        if succeeded || recorded.index != chosen.index {
+            return None;
+        }
+        // A pod that ended before it asked for anything left nothing to take up.
+        if !vendor.is_some_and(|v| v.asked_for_by(&recorded.uid)) {
+            return recorded.previous.clone();
+        }
         let failed =
             before.is_some_and(|p| p.phase == PodPhase::Failed && !p.disrupted && !p.terminating);
         let end = if failed { PodEnd::Failed } else { PodEnd::Disrupted };
@@ -237,8 +245,10 @@ mod tests {
         let recorded = PodRef {
             pod: first.place.name.clone(),
             uid: first.place.uid.clone(),
+            index: Some(0),
             ..PodRef::default()
         };
+        let vendor = mk_asked("p-0/0");
         // phase of the first, terminating, disrupted, still there, end
         let rows = [
             (PodPhase::Failed, false, false, true, PodEnd::Failed),
@@ -251,7 +261,7 @@ mod tests {
             let first = PodSeen { phase, terminating, disrupted, ..first.clone() };
             let pods: &[&PodSeen] = if there { &[&first, &second] } else { &[&second] };
             let crew = Crew::of(None, pods, "g");
-            let next = crew.producer(Some(&recorded), None).unwrap();
+            let next = crew.producer(Some(&recorded), Some(&vendor)).unwrap();
             assert_eq!((next.uid.as_str(), next.restarts), ("p-2", 3));
             let previous = Some(PreviousPod { uid: "p-0".into(), end });
             assert_eq!(next.previous, previous, "{phase:?} {terminating} {disrupted} {there}");
@@ -259,6 +269,20 @@ mod tests {
             let later = Crew::of(None, &[&second], "g").producer(Some(&next), None).unwrap();
             assert_eq!(later.previous, previous);
         }
+        // Another place of the Job, or a place that is filled: nothing is continued.
+        let ended = PodSeen { phase: PodPhase::Succeeded, ..first.clone() };
+        let other = PodSeen { index: Some(1), ..second.clone() };
+        for (chosen, before) in [(&second, &ended), (&other, &first)] {
+            let before = PodSeen { terminating: true, ..before.clone() };
+            let crew = Crew::of(None, &[&before, chosen], "g");
+            let next = crew.producer(Some(&recorded), Some(&vendor)).unwrap();
+            assert_eq!((next.uid.as_str(), next.previous), ("p-2", None));
+        }
+    }
+
+    fn mk_asked(incarnation: &str) -> VendorStatus {
+        let task = Task { incarnation: Some(incarnation.into()), ..Task::default() };
+        VendorStatus { tasks: vec![task], ..VendorStatus::default() }
     }
 
     #[test]
@@ -266,13 +290,15 @@ mod tests {
         let mut third = mk_producer();
         third.place.uid = "p-3".into();
         let first = PreviousPod { uid: "p-1".into(), end: PodEnd::Disrupted };
-        let recorded =
-            PodRef { uid: "p-2".into(), previous: Some(first.clone()), ..PodRef::default() };
+        let recorded = PodRef {
+            uid: "p-2".into(),
+            index: Some(0),
+            previous: Some(first.clone()),
+            ..PodRef::default()
+        };
         let previous = |incarnation: &str| {
-            let task = Task { incarnation: Some(incarnation.into()), ..Task::default() };
-            let vendor = VendorStatus { tasks: vec![task], ..VendorStatus::default() };
             let crew = Crew::of(None, &[&third], "g");
-            crew.producer(Some(&recorded), Some(&vendor)).unwrap().previous.unwrap()
+            crew.producer(Some(&recorded), Some(&mk_asked(incarnation))).unwrap().previous.unwrap()
         };
         assert_eq!(previous("p-1/0"), first);
         assert_eq!(previous("p-2/4").uid, "p-2");

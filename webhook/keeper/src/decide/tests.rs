@@ -524,6 +524,7 @@ fn found_and_failed_tasks_are_told_at_the_job_and_at_the_producer() {
 fn a_new_task_beside_a_live_one_of_an_earlier_run_is_told_once() {
     let run = |id: &str, state: &str, run: &str| Task {
         incarnation: Some(run.into()),
+        digest: Some("d".into()),
         ..mk_late(id, state, 57_700)
     };
     let told = |restarts: u32, tasks: Vec<Task>| {
@@ -548,6 +549,8 @@ fn a_new_task_beside_a_live_one_of_an_earlier_run_is_told_once() {
     let taken = Task { resumed: true, ..run("old", "QUEUED", "u/1") };
     assert!(told(1, vec![taken.clone(), run("new", "QUEUED", "u/1")]).is_empty(), "taken up");
     assert!(told(1, vec![taken, old()]).is_empty(), "the other one may still be taken up");
+    let foreign = Task { digest: None, ..old() };
+    assert!(told(1, vec![foreign, run("new", "QUEUED", "u/1")]).is_empty(), "of another place");
     let long_ago = Task { submitted_at: Some(Time(at(1))), ..run("new", "QUEUED", "u/1") };
     assert!(told(1, vec![old(), long_ago]).is_empty(), "no news");
 }

@@ -239,7 +239,8 @@ fn left_behind(picture: &Picture, old: &Task, tasks: &[Task]) -> Vec<Tiding> {
     let Some(producer) = picture.gang.status.producer.as_ref() else { return Vec::new() };
     let is_present = |t: &Task| t.incarnation.as_deref().is_some_and(|run| producer.is_run(run));
     let state = old.task_state();
-    if old.incarnation.is_none() || is_present(old) || state.is_final() {
+    // One without a digest is no task that this program could have been given.
+    if old.incarnation.is_none() || old.digest.is_none() || is_present(old) || state.is_final() {
         return Vec::new();
     }
     let is_new = |t: &&Task| {

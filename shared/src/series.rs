@@ -52,13 +52,14 @@ impl Sample {
     }
 }
 
-/// Adds what is known of a task now, if that is news, and keeps the series bounded.
+/// Adds what is known of a task now, if that is news, and keeps the series bounded. Says whether
+/// it was.
 ///
 /// Samples come in the order of time; one that is older than the last is taken to be as old.
-pub fn record(series: &mut Vec<Sample>, mut sample: Sample) {
+pub fn record(series: &mut Vec<Sample>, mut sample: Sample) -> bool {
     if series.iter().rev().find(|s| s.task == sample.task).is_some_and(|s| s.says_the_same(&sample))
     {
-        return;
+        return false;
     }
     if let Some(last) = series.last() {
         sample.at = sample.at.max(last.at.clone());
@@ -67,6 +68,7 @@ pub fn record(series: &mut Vec<Sample>, mut sample: Sample) {
     while series.len() > MAX_SAMPLES {
         series.remove(least(series));
     }
+    true
 }
 
 /// Index of the sample that tells least.

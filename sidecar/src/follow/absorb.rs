@@ -291,7 +291,7 @@ fn gang_seen(state: &mut State, gang: Option<GangSeen>, now: Now, steps: &mut Ve
         state.gang = Some(uid);
         state.told.no_gang = true;
         take_up(state, vendor.as_ref(), now, steps);
-        state.written = vendor.unwrap_or_default();
+        state.written = VendorStatus { series: Vec::new(), ..vendor.unwrap_or_default() };
     } else if let Some(vendor) = &vendor {
         // A write of a worker that has just been killed can arrive after our first look.
         adopt(state, vendor, now);

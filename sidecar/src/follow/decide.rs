@@ -9,7 +9,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use sluice_shared::gang::{MAX_TASKS, Order};
+use sluice_shared::gang::{MAX_TASKS, Order, VendorStatus};
 use sluice_shared::policy::{ReleasePolicy, met};
 use sluice_shared::price::Estimate;
 use sluice_shared::role::Role;
@@ -39,12 +39,13 @@ pub fn decide(mut state: State, seen: Seen, now: Now) -> (State, Vec<Step>) {
     remind(&mut state, now, &mut steps);
     let wanted = report::vendor_status(&state, now.at);
     let changed = report::visible(&wanted) != report::visible(&state.written);
-    let overdue = wanted.series != state.written.series
-        && elapsed(state.written_at, now.at) >= series::WRITTEN_WITHIN;
+    let overdue = state.series_news && elapsed(state.written_at, now.at) >= series::WRITTEN_WITHIN;
     if state.gang.is_some() && (changed || overdue) {
         state.written = wanted.clone();
         state.written_at = now.at;
-        steps.push(Step::Write(Box::new(wanted)));
+        state.series_news = false;
+        let series = state.series.clone();
+        steps.push(Step::Write(Box::new(VendorStatus { series, ..wanted })));
     }
     (state, steps)
 }

@@ -19,7 +19,7 @@ const SILENCE: Duration = Duration::from_mins(1);
 /// A new task may be unknown to the vendor this long.
 const UNKNOWN_FOR: Duration = Duration::from_mins(5);
 
-/// `status.vendor` as it should be.
+/// `status.vendor` as it should be, without the series, which goes with a write.
 #[must_use]
 pub fn vendor_status(state: &State, at: Timestamp) -> VendorStatus {
     VendorStatus {
@@ -29,19 +29,17 @@ pub fn vendor_status(state: &State, at: Timestamp) -> VendorStatus {
         order: state.order.clone(),
         cost: cost::of_gang(state),
         problem: problem(state, at).map(|text| cut(&text, 1024)),
-        series: state.series.clone(),
+        series: Vec::new(),
     }
 }
 
-/// The same without what changes at every look and without the series, to tell whether anything
-/// is worth a write.
+/// The same without what changes at every look, to tell whether anything is worth a write.
 #[must_use]
 pub fn visible(status: &VendorStatus) -> VendorStatus {
     let mut status = status.clone();
     for task in &mut status.tasks {
         task.observed_at = None;
     }
-    status.series = Vec::new();
     status
 }
 

@@ -18,7 +18,7 @@ pub(super) fn take_down(state: &mut State, at: Timestamp) {
     for task in &state.tasks {
         if task.observed_at.is_some() {
             let sample = sample(state, task, at);
-            record(&mut state.series, sample);
+            state.series_news |= record(&mut state.series, sample);
         }
     }
 }
@@ -54,9 +54,10 @@ fn sample(state: &State, task: &Followed, at: Timestamp) -> Sample {
 
 /// Goes on with the series of an earlier worker.
 pub(super) fn take_up(state: &mut State, earlier: &[Sample]) {
+    state.series_news = false;
     let own = std::mem::replace(&mut state.series, earlier.to_vec());
     for sample in own {
-        record(&mut state.series, sample);
+        state.series_news |= record(&mut state.series, sample);
     }
 }
 

@@ -330,7 +330,9 @@ pub struct State {
     pub open: bool,
     /// What the queue did.
     pub series: Vec<Sample>,
-    /// What was last handed to the writer.
+    /// Whether it holds more than was handed to the writer.
+    pub series_news: bool,
+    /// What was last handed to the writer, but for the series.
     pub written: VendorStatus,
     /// When.
     pub written_at: Timestamp,
@@ -390,6 +392,7 @@ impl State {
             consumers: None,
             open: false,
             series: Vec::new(),
+            series_news: false,
             written: VendorStatus::default(),
             written_at: at,
             ledger: Ledger::default(),

@@ -58,10 +58,10 @@ pub(crate) fn next(
                 Next::PassOn
             }
         }
-        // A submission goes back: the program may want to submit something else, or nothing.
+        // Nothing was done, so a submission is still to be made; with its token it is made once.
         Seen::Throttled(wish) => {
             let pause = wish.map_or(pause, |wish| wish.max(pause));
-            if repeat == Repeat::Freely && pause < left { Next::Again(pause) } else { Next::PassOn }
+            if repeatable && pause < left { Next::Again(pause) } else { Next::PassOn }
         }
         Seen::KeysEnded if pause < left => Next::Again(pause),
         Seen::KeysEnded => Next::PassOn,
@@ -110,7 +110,15 @@ mod tests {
             ("throttled, wishes 3 s", busy(3), Freely, false, LEFT, Again(Duration::from_secs(3))),
             ("throttled, wishes too much", busy(60), Freely, false, LEFT, PassOn),
             ("throttled, no time left", Seen::Throttled(None), Freely, false, PAUSE, PassOn),
-            ("submission, throttled", busy(1), WithToken, true, LEFT, PassOn),
+            (
+                "submission, throttled",
+                busy(1),
+                WithToken,
+                true,
+                LEFT,
+                Again(Duration::from_secs(1)),
+            ),
+            ("submission, throttled, no token", busy(1), WithToken, false, LEFT, PassOn),
             ("broken", answered(500), Freely, false, LEFT, PassOn),
             ("away", answered(503), Freely, false, LEFT, Again(PAUSE)),
             ("gateway", answered(502), Freely, false, LEFT, Again(PAUSE)),

@@ -15,13 +15,13 @@
 //!   same account pass. Path, query and body go on byte for byte, with all end-to-end headers;
 //!   the signature is made again with the caller's time, so that the vendor judges that clock.
 //! * While the vendor is away requests are held, not refused, for [`Config::hold`]; then they get
-//!   503, which SDKs repeat. What the vendor answers goes back unchanged. Throttled reads are held
-//!   likewise, with longer pauses, and `Retry-After` is obeyed.
+//!   503, which SDKs repeat. What the vendor answers goes back unchanged. Throttled requests are
+//!   held likewise, with longer pauses, and `Retry-After` is obeyed.
 //! * While the vendor says that our keys have expired requests are held too, and signed again with
 //!   what the source of the keys tells meanwhile. A poll of a task that waited or ran when it was
 //!   last asked for gets that answer again.
-//! * A submission is sent again only if not a byte of it has left, or after a lost answer with the
-//!   same `clientToken`, by which the vendor makes one task of both. Once the program's connection
+//! * A submission is sent again only if not a byte of it has left, or, after a lost answer or one
+//!   that throttles, with the same `clientToken`, by which the vendor makes one task of both. Once the program's connection
 //!   is gone, nothing more is sent.
 //! * A poll of a task that waits or runs is answered from the last answer for the adaptive
 //!   [`interval`], which throttling stretches ([`Quota`]); polls at the same time are one question.

@@ -15,6 +15,7 @@ use sluice_shared::policy::ReleasePolicy;
 
 const GET_TASK: &str = "GetQuantumTask";
 const GET_DEVICE: &str = "GetDevice";
+const CREATE: &str = "CreateQuantumTask";
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// Seconds that a task runs, by line; the last line does not move.
@@ -42,7 +43,10 @@ fn a_thousand_producers_stay_inside_the_quota_and_are_in_time() {
     account.run(60 * MINUTE);
     let (tasks, devices) = (account.asked(GET_TASK), account.asked(GET_DEVICE));
     println!("{}", account.summary());
-    // The vendor refused nothing, from the first second on.
+    // No program ended for its submission: the vendor takes 20 a second.
+    assert_eq!(account.gave_up, 0);
+    assert!(account.asked(CREATE).refused < 6_000, "{}", account.asked(CREATE).refused);
+    // The vendor refused no question, from the first second on.
     assert_eq!((tasks.refused, devices.refused), (0, 0));
     // By themselves producers use less than half of what the account has.
     assert!(tasks.producers_rate(5 * MINUTE, 60 * MINUTE) < 50.0);

@@ -64,7 +64,7 @@ fn throttle(retry_after: Option<&str>) -> Action {
 }
 
 #[tokio::test]
-async fn a_throttled_read_is_held_and_a_throttled_poll_is_answered_with_what_was_said_last() {
+async fn a_throttled_request_is_held_and_a_throttled_poll_is_answered_with_what_was_said_last() {
     let vendor = emulator(Config::for_testing().by_hand(Ahead { normal: 0, priority: 0 })).await;
     let setup = Setup::to(&vendor.braket_url());
     let quota = std::sync::Arc::clone(&setup.config.quota);
@@ -74,7 +74,9 @@ async fn a_throttled_read_is_held_and_a_throttled_poll_is_answered_with_what_was
     client.get_device().device_arn(SV1).send().await.unwrap();
     assert_eq!(asked(&vendor, "GetDevice"), 2);
 
+    vendor.add_fault(Fault::next(1, "CreateQuantumTask", throttle(None)));
     let arn = submit(&client, "t").await.unwrap();
+    assert_eq!((asked(&vendor, "CreateQuantumTask"), vendor.tasks().len()), (2, 1));
     let poll = || client.get_quantum_task().quantum_task_arn(&arn).send();
     // Nothing was said yet: the first poll waits for an answer.
     vendor.add_fault(Fault::next(1, "GetQuantumTask", throttle(None)));

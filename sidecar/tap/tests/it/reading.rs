@@ -86,7 +86,8 @@ async fn what_the_vendor_refuses_is_passed_on_unchanged_and_told() {
         ("ThrottlingException", 429),
         ("InternalServiceException", 500),
     ] {
-        vendor.add_fault(Fault::next(1, "CreateQuantumTask", action(code, Some("7"))));
+        // For longer than a request can be held.
+        vendor.add_fault(Fault::next(1, "CreateQuantumTask", action(code, Some("70"))));
         let (got, kind, message) = submit(&bench.own(), code).await.unwrap_err();
         assert_eq!((got, kind.as_str(), message.as_str()), (status, code, "as the vendor says"));
         let told = bench
@@ -101,7 +102,6 @@ async fn what_the_vendor_refuses_is_passed_on_unchanged_and_told() {
     }
     assert_eq!(asked(&vendor, "CreateQuantumTask"), 4, "none of them was repeated");
 
-    // Longer than a request can be held.
     vendor.add_fault(Fault::next(1, "GetDevice", action("ThrottlingException", Some("70"))));
     let error = bench.own().get_device().device_arn(SV1).send().await.unwrap_err();
     let headers = error.raw_response().unwrap().headers();

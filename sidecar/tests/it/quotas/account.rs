@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::gang::{Gang, Wish};
 use super::log::{Asked, Late};
-use super::{GET_DEVICE, GET_TASK};
+use super::{CREATE, GET_DEVICE, GET_TASK};
 
 /// The Braket SDK polls 2.3 times a second.
 const BETWEEN_POLLS: Duration = Duration::from_millis(430);
@@ -58,6 +58,8 @@ pub(super) struct Account {
     gangs: Vec<Gang>,
     consumers: Vec<Consumer>,
     asked: BTreeMap<&'static str, Asked>,
+    /// Programs whose submission was refused for good.
+    pub(super) gave_up: usize,
     random: StdRng,
 }
 
@@ -77,9 +79,8 @@ impl Account {
             lines: lines.iter().map(line).collect(),
             gangs: Vec::new(),
             consumers: Vec::new(),
-            asked: [GET_TASK, GET_DEVICE, "CreateQuantumTask"]
-                .map(|o| (o, Asked::default()))
-                .into(),
+            asked: [GET_TASK, GET_DEVICE, CREATE].map(|o| (o, Asked::default())).into(),
+            gave_up: 0,
             random: StdRng::seed_from_u64(luck),
         }
     }
@@ -137,9 +138,13 @@ impl Account {
     }
 
     fn submit(&mut self, gang: usize) {
-        if !self.take("CreateQuantumTask", true) {
-            let pause = Duration::from_millis(self.random.random_range(200..2000));
-            return self.after(pause, Event::Submit(gang));
+        if !self.take(CREATE, true) {
+            let luck = self.random.random();
+            // The tap holds the request; the program has three attempts, as botocore makes them.
+            return match self.gangs[gang].submission_throttled(self.now, luck) {
+                Some(pause) => self.after(pause, Event::Submit(gang)),
+                None => self.gave_up += 1,
+            };
         }
         let line = self.gangs[gang].line;
         self.lines[line].waiting.push_back(gang);

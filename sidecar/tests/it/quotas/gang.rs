@@ -23,6 +23,17 @@ pub(super) enum Wish {
     Release,
 }
 
+/// As long as the tap holds a request.
+const HOLD: Duration = Duration::from_secs(50);
+
+/// An attempt of the program to submit.
+#[derive(Debug, Default)]
+struct Attempt {
+    number: u32,
+    since: Duration,
+    tries: u32,
+}
+
 type Truth = (&'static str, Option<usize>);
 
 pub(super) struct Gang {
@@ -36,6 +47,7 @@ pub(super) struct Gang {
     policy: ReleasePolicy,
     id: String,
     state: Option<State>,
+    attempt: Attempt,
     submitted_at: Option<Duration>,
     ordered_at: Option<Duration>,
     running_since: Option<Duration>,
@@ -77,6 +89,7 @@ impl Gang {
             policy,
             id: format!("t{index}"),
             state: Some(State::new(rules, start)),
+            attempt: Attempt::default(),
             submitted_at: None,
             ordered_at: None,
             running_since: None,
@@ -118,6 +131,22 @@ impl Gang {
             client_token: None,
         };
         self.see(submission, at, moment, 0.5);
+    }
+
+    /// When the tap sends a throttled submission again, or the program after the tap has given up;
+    /// `None`: after its third attempt the program ends.
+    pub(super) fn submission_throttled(&mut self, now: Duration, luck: f64) -> Option<Duration> {
+        let attempt = &mut self.attempt;
+        let pause = Duration::from_secs(1 << attempt.tries.min(4)).min(Duration::from_secs(15));
+        let pause = pause.mul_f64(1.0 + luck);
+        attempt.tries += 1;
+        if now + pause < attempt.since + HOLD {
+            return Some(pause);
+        }
+        let number = attempt.number + 1;
+        let pause = Duration::from_secs(number.into());
+        *attempt = Attempt { number, since: now + pause, tries: 0 };
+        (number < 3).then_some(pause)
     }
 
     pub(super) fn at_front(&mut self, now: Duration) {

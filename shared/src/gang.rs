@@ -333,6 +333,10 @@ pub struct Task {
     /// Tasks known to run before this one, whatever its position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_ahead: Option<u32>,
+    /// The hybrid job that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub job: Option<String>,
     /// Number of shots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shots: Option<u64>,

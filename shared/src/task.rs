@@ -152,9 +152,22 @@ pub fn device_name(device: &str) -> String {
     let mut parts = device.rsplit('/');
     match (parts.next(), parts.next()) {
         (Some(name), Some("amazon")) => name.to_uppercase(),
-        (Some(name), Some(maker)) => format!("{maker} {name}"),
+        // Without a maker only the resource of the ARN is left: `…:device/name`.
+        (Some(name), Some(maker)) if !maker.contains(':') => format!("{maker} {name}"),
+        (Some(name), Some(_)) => name.to_owned(),
         _ => device.to_owned(),
     }
+}
+
+/// The name of a hybrid job: what follows `job/` in its ARN.
+///
+/// ```
+/// let arn = "arn:aws:braket:us-west-2:123456789012:job/qaoa-7";
+/// assert_eq!(sluice_shared::task::job_name(arn), "qaoa-7");
+/// ```
+#[must_use]
+pub fn job_name(arn: &str) -> &str {
+    arn.split_once(":job/").map_or(arn, |(_, name)| name)
 }
 
 /// Whether the device is a QPU: anything but a simulator.
@@ -180,6 +193,33 @@ mod tests {
         let state = TaskState::from("PONDERING");
         assert_eq!(state.as_str(), "PONDERING");
         assert!(!state.is_final() && !state.is_waiting() && !state.is_unsuccessful());
+    }
+
+    #[test]
+    fn devices_of_every_maker_are_named_as_people_do() {
+        let rows = [
+            ("arn:aws:braket:::device/quantum-simulator/amazon/sv1", "SV1", false),
+            ("arn:aws:braket:::device/quantum-simulator/amazon/dm1", "DM1", false),
+            ("arn:aws:braket:eu-north-1::device/qpu/iqm/Emerald", "iqm Emerald", true),
+            ("arn:aws:braket:eu-north-1::device/qpu/aqt/Ibex-Q1", "aqt Ibex-Q1", true),
+            (
+                "arn:aws:braket:us-west-1::device/qpu/rigetti/Cepheus-1-108Q",
+                "rigetti Cepheus-1-108Q",
+                true,
+            ),
+            ("arn:aws:braket:us-east-1::device/qpu/ionq/Forte-1", "ionq Forte-1", true),
+            ("arn:aws:braket:us-east-1::device/qpu/quera/Aquila", "quera Aquila", true),
+            // Old ones without a region, new makers, kinds that nobody has seen.
+            ("arn:aws:braket:::device/qpu/ionq/ionQdevice", "ionq ionQdevice", true),
+            ("arn:aws-us-gov:braket:us-gov-1::device/qpu/new-corp/One", "new-corp One", true),
+            ("arn:aws:braket:us-east-1::device/annealer/d-maker/A2", "d-maker A2", true),
+            ("arn:aws:braket:::device/thing", "thing", true),
+            ("garnet", "garnet", true),
+            ("", "", true),
+        ];
+        for (arn, name, qpu) in rows {
+            assert_eq!((device_name(arn).as_str(), is_qpu(arn)), (name, qpu), "{arn}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What the tap tells, in the words of the follower.
 
 use jiff::Timestamp;
-use sluice_tap::{TapEvent, TaskFacts};
+use sluice_shared::task::job_name;
+use sluice_tap::{TapEvent, TaskFacts, quote};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -66,6 +67,16 @@ fn keys_ended(code: &str, since: Timestamp, source: Source) -> String {
     )
 }
 
+/// What a hybrid job means for this gang. PURE.
+fn hybrid(job: &str) -> String {
+    format!(
+        "the program made the hybrid job {}: Amazon Braket runs its code and submits its tasks \
+         past this pod, so they are not found; announce the task that the consumers should wait \
+         for: POST $SLUICE_URL/v1/tasks",
+        quote(job_name(job), 128)
+    )
+}
+
 /// What only the log needs to know. PURE.
 fn line(event: &TapEvent) -> Option<Line> {
     let (warn, text) = match event {
@@ -96,6 +107,7 @@ fn line(event: &TapEvent) -> Option<Line> {
                  followed as soon as the program asks for it or submits again"
             ),
         ),
+        TapEvent::JobCreated { job, .. } => (true, hybrid(job)),
         TapEvent::Submitting { .. }
         | TapEvent::Submitted { .. }
         | TapEvent::SubmissionRefused { .. }
@@ -122,6 +134,7 @@ fn of(event: &TapEvent) -> Option<Seen> {
             Seen::SubmissionRefused { message, void }
         }
         TapEvent::Polled { facts, at, .. } => Seen::Polled(reading(facts), at),
+        TapEvent::JobCreated { job, .. } => Seen::TapProblem(Some(hybrid(&job))),
         TapEvent::Refused { message, .. } => {
             Seen::TapProblem(Some(format!("the program's requests are not forwarded: {message}")))
         }
@@ -153,6 +166,7 @@ fn reading(facts: TaskFacts) -> Reading {
         reason: facts.failure_reason,
         submitted_at: facts.created_at,
         shots: facts.shots,
+        job: facts.job,
     }
 }
 

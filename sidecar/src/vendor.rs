@@ -36,6 +36,8 @@ pub struct Reading {
     pub submitted_at: Option<Timestamp>,
     /// Number of shots.
     pub shots: Option<u64>,
+    /// ARN of the hybrid job that it belongs to.
+    pub job: Option<String>,
 }
 
 /// Why a look at a task or device told nothing.

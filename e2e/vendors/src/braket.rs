@@ -3,6 +3,7 @@
 pub mod api;
 pub mod change;
 pub mod device;
+pub mod job;
 pub mod queue;
 pub mod search;
 pub mod task;

@@ -354,6 +354,13 @@ impl Steering {
         self.hub.lock().container = role;
     }
 
+    /// What the container of a hybrid job finds in `AMZN_BRAKET_JOB_TOKEN`.
+    #[must_use]
+    pub fn job_token(&self, arn: &str) -> Option<String> {
+        let hub = self.hub.lock();
+        hub.world.jobs().find(|job| job.arn == arn).map(|job| job.token.clone())
+    }
+
     /// Makes a bucket of an account, as its owner would have done long ago.
     pub fn add_bucket(&self, account: &str, name: &str) {
         self.hub.lock().store.add_bucket(account, name);

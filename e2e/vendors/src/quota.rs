@@ -27,6 +27,8 @@ pub fn rate_of(operation: &str) -> Option<Rate> {
         "GetQuantumTask" => (100.0, 500.0),
         "SearchQuantumTasks" | "GetDevice" | "SearchDevices" => (5.0, 50.0),
         "CancelQuantumTask" => (2.0, 20.0),
+        "CreateJob" => (1.0, 5.0),
+        "GetJob" => (5.0, 25.0),
         _ => return None,
     };
     Some(Rate { per_second, burst })

@@ -170,7 +170,8 @@ fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, decidin
     let submitted_at = reading.submitted_at.or(task.reading.submitted_at);
     let device = reading.device.clone().or_else(|| task.reading.device.take());
     let shots = reading.shots.or(task.reading.shots);
-    let mut reading = Reading { device, submitted_at, shots, ..reading };
+    let job = reading.job.clone().or_else(|| task.reading.job.take());
+    let mut reading = Reading { device, submitted_at, shots, job, ..reading };
     if deciding.is_none() && task.reading.state == reading.state {
         reading.position = task.reading.position.take();
         reading.priority = task.reading.priority;
@@ -353,6 +354,7 @@ fn adopt(state: &mut State, vendor: &VendorStatus, now: Now) -> usize {
             reason: task.reason.clone().filter(|_| task.task_state().is_unsuccessful()),
             submitted_at: task.submitted_at.as_ref().map(|t| t.0),
             shots: task.shots,
+            job: task.job.clone(),
         };
         found.observed_at = task.observed_at.as_ref().map(|t| t.0);
         if found.reading.state.is_final() {

@@ -39,6 +39,7 @@ pub(in crate::follow) fn mk_reading(id: &str, state: &str, position: Option<&str
         reason: None,
         submitted_at: None,
         shots: None,
+        job: None,
     }
 }
 
@@ -198,6 +199,19 @@ fn position_one_asks_for_the_device_and_waits_for_it() {
     assert!(lines.contains("position 1, but iqm Garnet is PAUSED"), "{lines}");
     assert!(lines.contains("but 2 priority tasks ahead"), "{lines}");
     assert!(lines.contains("position 1 on iqm Garnet, next to run"), "{lines}");
+}
+
+#[test]
+fn a_task_of_a_hybrid_job_is_named_so_and_keeps_the_name() {
+    let mut play = Play::producer(ReleasePolicy::Front);
+    let job = Some("arn:aws:braket:us-west-2:123456789012:job/qaoa-7".to_owned());
+    let named = Reading { job: job.clone(), ..mk_reading("t", "QUEUED", Some("9")) };
+    play.gang().see(submitted("t")).poll(named).later(1.0);
+    // An answer that leaves it out takes nothing back.
+    play.poll(mk_reading("t", "QUEUED", Some("8")));
+    let lines = play.lines().join("\n");
+    assert!(lines.contains("QUEUED position 8 on iqm Garnet of hybrid job qaoa-7"), "{lines}");
+    assert_eq!(play.writes().last().unwrap().tasks[0].job, job);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use sluice_shared::gang::{Folded, MAX_TASKS, Task, VendorStatus};
 use sluice_shared::price::Estimate;
-use sluice_shared::task::{TaskState, device_name, short_id};
+use sluice_shared::task::{TaskState, device_name, job_name, short_id};
 
 use super::cost;
 use super::state::{Followed, State};
@@ -52,6 +52,7 @@ fn task(followed: &Followed) -> Task {
         position: reading.position.as_deref().map(|p| cut(p, 64)),
         at_least: followed.view.at_least,
         priority_ahead: followed.view.priority_ahead,
+        job: reading.job.as_deref().map(|job| cut(job, 256)),
         shots: reading.shots,
         cost: match cost::of_task(followed) {
             Estimate::Fixed(price) => Some(price),
@@ -102,6 +103,10 @@ pub fn describe(followed: &Followed) -> String {
     if !device.is_empty() && !held.is_some_and(|held| held.starts_with(&device)) {
         text.push_str(" on ");
         text.push_str(&device);
+    }
+    if let Some(job) = &reading.job {
+        text.push_str(" of hybrid job ");
+        text.push_str(&cut(job_name(job), 64));
     }
     if followed.view.front {
         text.push_str(", next to run");

@@ -102,6 +102,7 @@ impl World {
                             priority: false,
                             reason: None,
                             submitted_at: None,
+                            job: None,
                         };
                         queue.push(Seen::Read(id, self.at, Ok(reading)));
                     }

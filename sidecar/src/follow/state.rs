@@ -229,6 +229,7 @@ impl Followed {
                 reason: None,
                 submitted_at: None,
                 shots: None,
+                job: None,
             },
             view: Front::default(),
             counts: false,

@@ -29,6 +29,7 @@ pub fn reading(id: &str, answer: &GetQuantumTaskOutput) -> Reading {
         reason: answer.failure_reason().map(|reason| quote(reason, REASON)),
         submitted_at: Timestamp::from_second(answer.created_at().secs()).ok(),
         shots: u64::try_from(answer.shots()).ok(),
+        job: answer.job_arn().map(str::to_owned),
     }
 }
 

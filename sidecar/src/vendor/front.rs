@@ -101,6 +101,7 @@ mod tests {
             reason: None,
             submitted_at: None,
             shots: None,
+            job: None,
         }
     }
 

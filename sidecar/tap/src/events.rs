@@ -73,6 +73,13 @@ pub enum TapEvent {
         /// When.
         at: Timestamp,
     },
+    /// The program made a hybrid job: the vendor runs its code, and that submits the tasks.
+    JobCreated {
+        /// ARN of the job.
+        job: String,
+        /// When.
+        at: Timestamp,
+    },
     /// The program asked the vendor to cancel a task.
     CancelRequested {
         /// ARN of the task.
@@ -228,6 +235,7 @@ fn matters(event: &TapEvent) -> bool {
             | TapEvent::Submitted { .. }
             | TapEvent::SubmissionRefused { .. }
             | TapEvent::SubmissionUnknown { .. }
+            | TapEvent::JobCreated { .. }
             | TapEvent::CancelRequested { .. }
     )
 }

@@ -125,6 +125,7 @@ impl Forwarder {
                 }
             }
             (Operation::GetQuantumTask, _) => self.poll(&accepted, arrived).await,
+            (Operation::CreateJob, _) => self.create_job(&accepted).await,
             (Operation::CancelQuantumTask, Some(arn)) => self.cancel(&accepted, &arn).await,
             _ => self.pass(&accepted).await,
         }
@@ -177,6 +178,17 @@ impl Forwarder {
                 keyless: false,
             },
         };
+        self.respond(accepted, outcome)
+    }
+
+    async fn create_job(&self, accepted: &Accepted) -> Result<Response<Body>, HungUp> {
+        let outcome = self.exchange(accepted, Throttled::AskAgain).await;
+        if let Outcome::Whole(whole) = &outcome
+            && whole.status.is_success()
+            && let Some(job) = wire::job_of(&whole.body)
+        {
+            self.outbox.put(TapEvent::JobCreated { job, at: Timestamp::now() });
+        }
         self.respond(accepted, outcome)
     }
 

@@ -107,7 +107,7 @@ impl Operation {
     /// Whether the tap reads the answer.
     #[must_use]
     pub const fn is_read(self) -> bool {
-        matches!(self, Self::CreateQuantumTask | Self::GetQuantumTask)
+        matches!(self, Self::CreateQuantumTask | Self::GetQuantumTask | Self::CreateJob)
     }
 }
 

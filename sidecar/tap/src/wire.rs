@@ -24,6 +24,8 @@ pub struct TaskFacts {
     pub state: TaskState,
     /// ARN of the device.
     pub device: Option<String>,
+    /// ARN of the hybrid job that it belongs to.
+    pub job: Option<String>,
     /// Number of shots.
     pub shots: Option<u64>,
     /// Place in the queue; unknown when it was not asked for.
@@ -56,6 +58,7 @@ impl TaskFacts {
             task_id: string(&root, "quantumTaskArn")?,
             state: TaskState::from(string(&root, "status")?.as_str()),
             device: string(&root, "deviceArn"),
+            job: string(&root, "jobArn"),
             shots: root.get("shots").and_then(Value::as_u64),
             position: Position::of(position_text.as_deref()),
             position_text,
@@ -165,6 +168,12 @@ pub(crate) fn has_token(body: &[u8]) -> bool {
 #[must_use]
 pub(crate) fn task_id_of(body: &[u8]) -> Option<String> {
     string(&serde_json::from_slice(body).ok()?, "quantumTaskArn")
+}
+
+/// The ARN in the answer of `CreateJob`.
+#[must_use]
+pub(crate) fn job_of(body: &[u8]) -> Option<String> {
+    string(&serde_json::from_slice(body).ok()?, "jobArn")
 }
 
 /// The message of an error in Braket's form.

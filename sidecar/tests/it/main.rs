@@ -12,6 +12,7 @@ mod canary;
 mod cluster;
 mod ending;
 mod gang;
+mod hybrid;
 mod network;
 mod parent;
 mod price;

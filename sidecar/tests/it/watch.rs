@@ -140,6 +140,7 @@ fn mk_reading(state: &str, position: Option<&str>) -> Answer {
         reason: None,
         submitted_at: None,
         shots: None,
+        job: None,
     })
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::device::{Device, Status, knows_openqasm};
+use super::job;
 use super::queue::{Lane, millis};
 use super::search::{self, Search};
 use super::task::{Phase, Pretence, Task};
@@ -30,6 +31,10 @@ pub enum Operation {
     GetDevice(String),
     /// `POST /devices`.
     SearchDevices,
+    /// `POST /job`.
+    CreateJob,
+    /// `GET /job/{arn}`.
+    GetJob(String),
     /// `GET /tags/{arn}`.
     ListTagsForResource(String),
     /// `POST /tags/{arn}`.
@@ -57,6 +62,8 @@ impl Operation {
             ("POST", ["quantum-tasks"]) => Self::SearchQuantumTasks,
             ("GET", ["device", arn]) => Self::GetDevice((*arn).to_owned()),
             ("POST", ["devices"]) => Self::SearchDevices,
+            ("POST", ["job"]) => Self::CreateJob,
+            ("GET", ["job", arn]) => Self::GetJob((*arn).to_owned()),
             ("GET", ["tags", arn]) => Self::ListTagsForResource((*arn).to_owned()),
             ("POST", ["tags", arn]) => Self::TagResource((*arn).to_owned()),
             ("DELETE", ["tags", arn]) => {
@@ -76,6 +83,8 @@ impl Operation {
             Self::SearchQuantumTasks => "SearchQuantumTasks",
             Self::GetDevice(_) => "GetDevice",
             Self::SearchDevices => "SearchDevices",
+            Self::CreateJob => "CreateJob",
+            Self::GetJob(_) => "GetJob",
             Self::ListTagsForResource(_) => "ListTagsForResource",
             Self::TagResource(_) => "TagResource",
             Self::UntagResource(..) => "UntagResource",
@@ -89,6 +98,7 @@ impl Operation {
             Self::GetQuantumTask(arn, _)
             | Self::CancelQuantumTask(arn)
             | Self::GetDevice(arn)
+            | Self::GetJob(arn)
             | Self::ListTagsForResource(arn)
             | Self::TagResource(arn)
             | Self::UntagResource(arn, _) => Some(arn),
@@ -133,6 +143,11 @@ pub fn perform(
             let arn = create(world, caller, body, now)?;
             return Ok(Answer { status: 201, body: json!({ "quantumTaskArn": arn }) });
         }
+        Operation::CreateJob => {
+            let body = job::create(world, caller, body, now)?;
+            return Ok(Answer { status: 201, body });
+        }
+        Operation::GetJob(arn) => job::details(world, arn, caller)?,
         Operation::GetQuantumTask(arn, queue_info) => {
             let task = own_task(world, arn, caller)?;
             task.details(world.position(task), *queue_info, now)
@@ -294,6 +309,7 @@ fn create(
         tags: creation.tags,
         associations: creation.associations,
         experimental: creation.experimental_capabilities,
+        job: creation.job_token.as_ref().and_then(|token| world.job_of(token)),
         // Tasks of hybrid jobs carry a job token and are served first.
         lane: if creation.job_token.is_some() { Lane::Priority } else { Lane::Normal },
         created,

@@ -81,6 +81,8 @@ pub struct Task {
     pub associations: Vec<Value>,
     /// Experimental capabilities, as sent.
     pub experimental: Option<Value>,
+    /// ARN of the hybrid job that it belongs to.
+    pub job: Option<String>,
     /// Lane it waits in.
     pub lane: Lane,
     /// When it was made.
@@ -143,6 +145,9 @@ impl Task {
         answer["deviceParameters"] = Value::from(self.device_parameters.as_str());
         answer["associations"] = Value::from(self.associations.clone());
         answer["actionMetadata"] = json!({ "actionType": self.action_type });
+        if let Some(job) = &self.job {
+            answer["jobArn"] = Value::from(job.as_str());
+        }
         match &self.phase {
             Phase::Failed { reason } => answer["failureReason"] = Value::from(reason.as_str()),
             Phase::Completed => answer["numSuccessfulShots"] = Value::from(self.shots),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::change::{ControlError, DeviceChange, StateChange};
 use super::device::{Device, Status};
+use super::job::HybridJob;
 use super::queue::{Happened, Lane, Pace, Queue, TaskId, millis};
 use super::task::{Phase, Task};
 use crate::error::ApiError;
@@ -40,6 +41,7 @@ pub struct World {
     queues: HashMap<(String, String), Queue>,
     tasks: HashMap<TaskId, Task>,
     order: Vec<TaskId>,
+    jobs: Vec<HybridJob>,
     tokens: HashMap<(String, String, String), (Value, TaskId)>,
     outcomes: HashMap<TaskId, Result<(), String>>,
     failures: HashMap<String, (u64, String)>,
@@ -56,6 +58,7 @@ impl World {
             queues: HashMap::new(),
             tasks: HashMap::new(),
             order: Vec::new(),
+            jobs: Vec::new(),
             tokens: HashMap::new(),
             outcomes: HashMap::new(),
             failures: HashMap::new(),
@@ -83,6 +86,21 @@ impl World {
     /// Tasks, newest first.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
         self.order.iter().rev().filter_map(|id| self.tasks.get(id))
+    }
+
+    /// Hybrid jobs.
+    pub fn jobs(&self) -> impl Iterator<Item = &HybridJob> {
+        self.jobs.iter()
+    }
+
+    pub(super) fn add_job(&mut self, job: HybridJob) {
+        self.jobs.push(job);
+    }
+
+    /// ARN of the hybrid job with this token.
+    #[must_use]
+    pub fn job_of(&self, token: &str) -> Option<String> {
+        self.jobs.iter().find(|job| job.token == token).map(|job| job.arn.clone())
     }
 
     /// A task by id or ARN.

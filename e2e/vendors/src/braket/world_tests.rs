@@ -27,6 +27,7 @@ fn task(id: &str, now: Timestamp) -> Task {
         tags: BTreeMap::new(),
         associations: Vec::new(),
         experimental: None,
+        job: None,
         lane: Lane::Normal,
         created: now,
         ended: None,

@@ -114,6 +114,7 @@ impl Gang {
             priority: false,
             reason: None,
             submitted_at: self.submitted_at.map(|at| self.start + at),
+            job: None,
             shots: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use sluice_shared::gang::{OrderReason, Phase, Task};
 use sluice_shared::role::Role;
-use sluice_shared::task::{device_name, short_id};
+use sluice_shared::task::{device_name, job_name, short_id};
 
 use super::Picture;
 use super::stall::Stall;
@@ -90,7 +90,8 @@ fn waiting(picture: &Picture, phase: Phase, task: Option<&Task>) -> String {
     } else {
         format!(" on {}", device_name(&task.device))
     };
-    let id = short_id(&task.id);
+    let of = task.job.as_deref().map(|job| format!(" of hybrid job {}", job_name(job)));
+    let id = format!("{}{}", short_id(&task.id), of.unwrap_or_default());
     if phase == Phase::Queued {
         let place = position(task).unwrap_or_else(|| "not told".to_owned());
         // The device rests, or priority tasks are ahead.

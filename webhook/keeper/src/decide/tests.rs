@@ -178,6 +178,15 @@ fn the_sentences() {
             "waits for 834b21ed on iqm Garnet, position 14, read 16:02",
         ),
         (
+            "of a hybrid job",
+            Scene::new().with_task(Task {
+                job: Some("arn:aws:braket:us-west-2:123456789012:job/qaoa-7".into()),
+                ..mk_task("QUEUED", Some("14"))
+            }),
+            Phase::Queued,
+            "waits for 834b21ed of hybrid job qaoa-7 on iqm Garnet, position 14, read 16:02",
+        ),
+        (
             "held",
             Scene::new().with_task(Task {
                 reason: Some("iqm Garnet is outside its window until 14:00 UTC".into()),

@@ -223,7 +223,13 @@ impl Forwarder {
         let own_token = submission.client_token.clone();
         let mut sent_as = own_token.clone();
         match forward {
-            Forward::Send => {}
+            // The others ask for what may have been paid for already.
+            Forward::Send => {
+                if let Some(refused) = self.guarded(&submission).await {
+                    self.outbox.put(told(&refused, true, submission, region));
+                    return self.respond(&accepted, refused);
+                }
+            }
             Forward::SendWith(token) => {
                 if let Some(body) = wire::with_token(&own_body, &token) {
                     accepted.body = body.into();
@@ -237,11 +243,6 @@ impl Forwarder {
                 self.outbox.put(TapEvent::Submitted { submission, region, task_id, known, at });
                 return Ok(response);
             }
-        }
-        if let Some(refused) = self.guarded(&submission).await {
-            submission.client_token = sent_as;
-            self.outbox.put(told(&refused, true, submission, region));
-            return self.respond(&accepted, refused);
         }
         if self.intents.is_some() {
             // The record may have taken nearly all of the time.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
 
-use crate::braket::queue::Mode;
 use crate::config::Config;
+use crate::queue::Mode;
 
 /// Emulates Amazon Braket, with as much of S3 and STS as its SDK needs.
 #[derive(Debug, Parser)]

@@ -4,7 +4,6 @@ pub mod api;
 pub mod change;
 pub mod device;
 pub mod job;
-pub mod queue;
 pub mod search;
 pub mod task;
 pub mod world;

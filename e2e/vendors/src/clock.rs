@@ -9,11 +9,39 @@ use tokio_util::task::TaskTracker;
 
 use crate::braket::world::Job;
 use crate::hub::Hub;
+use crate::rest::{self, machines::Work};
 
 /// Lets everything happen that is due.
 pub(crate) fn advance(hub: &Arc<Hub>, tracker: &TaskTracker) {
-    let jobs = hub.lock().world.advance(Timestamp::now());
+    let now = Timestamp::now();
+    let (jobs, started, moved) = {
+        let state = &mut *hub.lock();
+        let due = state.vendors.next_due().is_some_and(|due| due <= now);
+        (state.world.advance(now), state.vendors.advance(&mut state.store, now), due)
+    };
     compute(hub, tracker, jobs);
+    work(hub, tracker, started);
+    if moved {
+        hub.moved.notify_waiters();
+    }
+}
+
+/// Has the programs of jobs of the vendors of QRMI computed in the background.
+pub(crate) fn work(hub: &Arc<Hub>, tracker: &TaskTracker, works: Vec<Work>) {
+    for work in works {
+        let hub = Arc::clone(hub);
+        tracker.spawn(async move {
+            let outcome = rest::compute::run(&hub.simulator, &work.job, &work.programs).await;
+            {
+                let state = &mut *hub.lock();
+                if let Some((vendor, _)) = state.vendors.of(work.service) {
+                    vendor.machines_mut().computed(&work.job, outcome, Timestamp::now());
+                }
+            }
+            hub.computed.notify_waiters();
+            hub.changed.notify_one();
+        });
+    }
 }
 
 /// Has programs computed in the background; their results are put into the store.
@@ -45,7 +73,10 @@ pub(crate) fn compute(hub: &Arc<Hub>, tracker: &TaskTracker, jobs: Vec<Job>) {
 pub(crate) async fn run(hub: Arc<Hub>, tracker: TaskTracker, token: CancellationToken) {
     loop {
         advance(&hub, &tracker);
-        let due = hub.lock().world.next_due();
+        let due = {
+            let state = hub.lock();
+            state.world.next_due().into_iter().chain(state.vendors.next_due()).min()
+        };
         let wait = async {
             match due {
                 Some(due) => {

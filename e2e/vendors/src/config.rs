@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::braket::device::{Device, catalogue};
-use crate::braket::queue::{Ahead, Mode};
 use crate::identity::Principal;
+use crate::queue::{Ahead, Mode};
+use crate::rest;
 use crate::sessions::ContainerRole;
 
 /// The whole configuration. In a file (JSON) every field may be left out.
@@ -35,6 +36,8 @@ pub struct Config {
     pub container: ContainerRole,
     /// Whether an output bucket that nobody created is taken to exist.
     pub any_bucket: bool,
+    /// The vendors of QRMI.
+    pub qrmi: rest::Config,
 }
 
 impl Default for Config {
@@ -50,6 +53,7 @@ impl Default for Config {
             record_answers: false,
             container: ContainerRole::default(),
             any_bucket: true,
+            qrmi: rest::Config::default(),
         }
     }
 }
@@ -70,6 +74,11 @@ impl Config {
             device.pace.cancelling_ms = 50;
             device.ahead = Ahead::default();
         }
+        for machine in &mut config.qrmi.machines {
+            machine.pace.step_ms = 50;
+            machine.pace.running_ms = 50;
+            machine.ahead = Ahead::default();
+        }
         config
     }
 
@@ -86,6 +95,10 @@ impl Config {
         for device in &mut self.devices {
             device.pace.mode = Mode::Manual;
             device.ahead = ahead;
+        }
+        for machine in &mut self.qrmi.machines {
+            machine.pace.mode = Mode::Manual;
+            machine.ahead = ahead;
         }
         self
     }

@@ -3,7 +3,7 @@
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,6 +15,8 @@ use crate::braket::device::Device;
 use crate::emulator::{Steering, TaskView};
 use crate::fault::Fault;
 use crate::journal::Entry;
+use crate::rest::machine::{Machine, MachineChange};
+use crate::rest::steer::{Forced, JobView};
 use crate::simulator::Health;
 
 impl IntoResponse for ControlError {
@@ -47,6 +49,12 @@ fn router(steering: Steering) -> Router {
         .route("/tasks/{id}/state", post(state))
         .route("/devices", get(devices))
         .route("/devices/{name}", put(device))
+        .route("/jobs", get(jobs))
+        .route("/jobs/{id}/state", post(job_state))
+        .route("/machines", get(machines))
+        .route("/machines/{service}/{name}", put(machine))
+        .route("/tokens", delete(end_tokens))
+        .route("/accounts/{name}", delete(revoke))
         .route("/step", post(step))
         .route("/faults", get(faults).post(add_fault).delete(clear_faults))
         .route("/latency", put(latency))
@@ -115,6 +123,52 @@ async fn device(
     Json(change): Json<DeviceChange>,
 ) -> Result<Json<Device>, ControlError> {
     steering.change_device(&name, change).map(Json)
+}
+
+async fn jobs(State(steering): State<Steering>) -> Json<Vec<JobView>> {
+    Json(steering.jobs())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    state: Forced,
+    #[serde(default)]
+    reason: String,
+}
+
+async fn job_state(
+    State(steering): State<Steering>,
+    Path(id): Path<String>,
+    Json(end): Json<End>,
+) -> Result<StatusCode, ControlError> {
+    steering.force_job(&id, end.state, &end.reason)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn machines(State(steering): State<Steering>) -> Json<Vec<Machine>> {
+    Json(steering.machines())
+}
+
+async fn machine(
+    State(steering): State<Steering>,
+    Path((service, name)): Path<(String, String)>,
+    Json(change): Json<MachineChange>,
+) -> Result<Json<Machine>, ControlError> {
+    steering.change_machine(&format!("{service}/{name}"), change).map(Json)
+}
+
+async fn end_tokens(State(steering): State<Steering>) -> StatusCode {
+    steering.end_tokens();
+    StatusCode::NO_CONTENT
+}
+
+async fn revoke(State(steering): State<Steering>, Path(name): Path<String>) -> Response {
+    if steering.revoke_key(&name) {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let error = format!("no account of the vendors of QRMI is called '{name}'");
+    (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()
 }
 
 #[derive(Deserialize)]

@@ -13,17 +13,18 @@ use tokio_util::task::TaskTracker;
 
 use crate::braket::change::{ControlError, DeviceChange, StateChange};
 use crate::braket::device::Device;
-use crate::braket::queue::Lane;
 use crate::braket::task::{Phase, Task};
 use crate::braket::world::World;
 use crate::config::Config;
+use crate::error::Service;
 use crate::fault::Fault;
 use crate::hub::Hub;
 use crate::identity::Principal;
 use crate::journal::Entry;
+use crate::queue::Lane;
 use crate::sessions::ContainerRole;
 use crate::simulator::{Health, Simulator};
-use crate::{clock, control, front};
+use crate::{clock, control, front, rest};
 
 /// Why an emulator does not start.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +114,27 @@ impl Running {
         format!("http://{}", self.vendor)
     }
 
+    /// Base URL of a vendor of QRMI.
+    #[must_use]
+    pub fn url_of(&self, service: Service) -> String {
+        format!("{}/{}", self.braket_url(), service.as_str())
+    }
+
+    /// The environment with which QRMI finds a resource at one of its vendors, for an account.
+    #[must_use]
+    pub fn qrmi_environment(
+        &self,
+        service: Service,
+        resource: &str,
+        account: &str,
+        key: &str,
+    ) -> Vec<(String, String)> {
+        rest::environment::of(&self.braket_url(), service, account, key)
+            .into_iter()
+            .map(|(name, value)| (format!("{resource}_QRMI_{name}"), value))
+            .collect()
+    }
+
     /// URL of the container credentials service, for `AWS_CONTAINER_CREDENTIALS_FULL_URI`.
     #[must_use]
     pub fn container_credentials_url(&self) -> String {
@@ -156,7 +178,7 @@ impl Running {
 #[derive(Debug, Clone)]
 pub struct Steering {
     pub(crate) hub: Arc<Hub>,
-    tracker: TaskTracker,
+    pub(crate) tracker: TaskTracker,
 }
 
 impl std::ops::Deref for Running {
@@ -269,8 +291,11 @@ impl Steering {
     pub async fn step(&self, device: Option<&str>, times: u32) -> Result<(), ControlError> {
         for _ in 0..times {
             self.settled().await;
-            let jobs = self.hub.lock().world.step(device, Timestamp::now())?;
-            clock::compute(&self.hub, &self.tracker, jobs);
+            let is_machine = self.step_machines(device);
+            if device.is_none() || !is_machine {
+                let jobs = self.hub.lock().world.step(device, Timestamp::now())?;
+                clock::compute(&self.hub, &self.tracker, jobs);
+            }
         }
         self.hub.changed.notify_one();
         Ok(())
@@ -280,8 +305,12 @@ impl Steering {
     pub async fn settled(&self) {
         loop {
             let computed = self.hub.computed.notified();
-            if !self.hub.lock().world.computes() {
-                return;
+            {
+                let state = self.hub.lock();
+                let vendors = state.vendors.each().any(|vendor| vendor.machines().computes());
+                if !vendors && !state.world.computes() {
+                    return;
+                }
             }
             // A result may come between the look and the wait; the bound covers that.
             let _ = tokio::time::timeout(Duration::from_millis(100), computed).await;

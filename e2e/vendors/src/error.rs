@@ -2,9 +2,12 @@
 
 use serde_json::json;
 
-/// Services that share the vendor port; the credential scope of a request names one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Services that share the vendor port; the credential scope of a request names one, or the first
+/// part of its path.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum Service {
     /// Amazon Braket.
     Braket,
@@ -12,6 +15,10 @@ pub enum Service {
     S3,
     /// AWS Security Token Service.
     Sts,
+    /// IQM Server.
+    Iqm,
+    /// IBM Quantum System.
+    IbmQuantumSystem,
 }
 
 impl Service {
@@ -26,13 +33,15 @@ impl Service {
         }
     }
 
-    /// The name in a credential scope.
+    /// The name in a credential scope, or the first part of the path.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Braket => "braket",
             Self::S3 => "s3",
             Self::Sts => "sts",
+            Self::Iqm => "iqm",
+            Self::IbmQuantumSystem => "ibm-quantum-system",
         }
     }
 }
@@ -56,6 +65,13 @@ impl ApiError {
         Self { status: status_of(code), code: code.to_owned(), message: message.into() }
     }
 
+    /// The same with another status.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
     /// `ValidationException`.
     #[must_use]
     pub fn validation(message: impl Into<String>) -> Self {
@@ -74,6 +90,16 @@ impl ApiError {
         let (code, message) = (escape(&self.code), escape(&self.message));
         match service {
             Service::Braket => ("application/json", json!({ "message": self.message }).to_string()),
+            Service::IbmQuantumSystem => {
+                ("application/json", crate::ibm::error_body(self, request_id).to_string())
+            }
+            Service::Iqm => (
+                "application/json",
+                json!({
+                    "error_code": self.code, "message": self.message, "request_id": request_id,
+                })
+                .to_string(),
+            ),
             Service::S3 => (
                 "application/xml",
                 format!(

@@ -21,8 +21,9 @@ use tokio_util::task::TaskTracker;
 use crate::clock;
 use crate::error::{ApiError, Service};
 use crate::fault::{Action, Stage};
-use crate::hub::{Call, Hub, Read, Reply};
+use crate::hub::{Call, Hub, Operation, Read, Reply};
 use crate::journal::Answered;
+use crate::rest;
 
 /// The largest request body that is read.
 const BODY_LIMIT: usize = 64 << 20;
@@ -108,8 +109,12 @@ async fn answer(
     {
         return outcome;
     }
-    clock::advance(&hub, &jobs);
-    let reply = hub.perform(&call, &mut read, Timestamp::now());
+    let reply = if matches!(read.operation, Operation::Rest(_)) {
+        rest::front::answer(&hub, &jobs, &call, &mut read).await
+    } else {
+        clock::advance(&hub, &jobs);
+        hub.perform(&call, &mut read, Timestamp::now())
+    };
     // What was just submitted may start at once, and its end becomes due.
     clock::advance(&hub, &jobs);
     hub.changed.notify_one();

@@ -17,6 +17,7 @@ use crate::fault::{Action, Faults, Target};
 use crate::identity::{Principal, Principals};
 use crate::journal::{Entry, Journal};
 use crate::quota::Quotas;
+use crate::rest::Vendors;
 use crate::s3::{self, Store};
 use crate::sessions::{self, ContainerRole};
 use crate::signature::{Authorization, Refusal, Signed, header, sha256_hex, verify};
@@ -30,6 +31,7 @@ pub(crate) const CONTAINER_CREDENTIALS: &str = "/container-credentials";
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) world: World,
+    pub(crate) vendors: Vendors,
     pub(crate) principals: Principals,
     pub(crate) quotas: Quotas,
     pub(crate) faults: Faults,
@@ -49,6 +51,8 @@ pub(crate) struct Hub {
     pub(crate) changed: Notify,
     /// Called whenever a result has come.
     pub(crate) computed: Notify,
+    /// Called whenever a job of a vendor of QRMI may have moved; long polls wait for it.
+    pub(crate) moved: Notify,
 }
 
 /// A request, whole.
@@ -62,7 +66,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    fn target(&self) -> String {
+    pub(crate) fn target(&self) -> String {
         if self.query.is_empty() {
             self.path.clone()
         } else {
@@ -108,17 +112,19 @@ pub(crate) struct Read {
     pub(crate) fault: Option<Action>,
     pub(crate) latency: Duration,
     pub(crate) entry: Entry,
-    operation: Operation,
-    caller: Result<Principal, Refusal>,
-    region: String,
+    pub(crate) operation: Operation,
+    pub(crate) caller: Result<Principal, Refusal>,
+    pub(crate) region: String,
 }
 
 #[derive(Debug)]
-enum Operation {
+pub(crate) enum Operation {
     Braket(api::Operation),
     S3(s3::Operation),
     Sts(String),
     ContainerCredentials,
+    /// Of a vendor of QRMI, by name.
+    Rest(&'static str),
     Unknown,
 }
 
@@ -129,6 +135,7 @@ impl Operation {
             Self::S3(operation) => operation.name(),
             Self::Sts(action) => action,
             Self::ContainerCredentials => "ContainerCredentials",
+            Self::Rest(name) => name,
             Self::Unknown => "Unknown",
         }
     }
@@ -138,6 +145,7 @@ impl Hub {
     pub(crate) fn new(config: Config, simulator: Simulator) -> Self {
         let state = State {
             world: World::new(config.devices.clone()),
+            vendors: Vendors::new(&config.qrmi, Timestamp::now()),
             principals: Principals::new(config.principals.clone()),
             quotas: Quotas::new(config.quota_scale),
             faults: Faults::default(),
@@ -152,6 +160,7 @@ impl Hub {
             simulator,
             changed: Notify::new(),
             computed: Notify::new(),
+            moved: Notify::new(),
         }
     }
 
@@ -164,6 +173,7 @@ impl Hub {
     pub(crate) fn reset(&self) {
         let mut state = self.lock();
         state.world.reset();
+        state.vendors = Vendors::new(&self.config.qrmi, Timestamp::now());
         state.principals = Principals::new(self.config.principals.clone());
         state.quotas = Quotas::new(self.config.quota_scale);
         state.faults.clear();
@@ -178,6 +188,9 @@ impl Hub {
         let authorization = header(&call.headers, "authorization").map(Authorization::parse);
         let text = String::from_utf8_lossy(&call.body);
         let parsed = authorization.clone().flatten();
+        if let (None, Some(read)) = (&parsed, self.read_rest(call, now)) {
+            return read;
+        }
         let (service, region) = match &parsed {
             Some(parts) => (Service::of(&parts.service), parts.region.clone()),
             // Requests of STS alone may come without a signature.
@@ -193,7 +206,7 @@ impl Hub {
                 s3::Operation::of(call.method.as_str(), &call.path, &call.query).map(Operation::S3)
             }
             Some(Service::Sts) => sts::action(&text).map(Operation::Sts),
-            None => None,
+            _ => None,
         }
         .unwrap_or(Operation::Unknown);
         let service = service.unwrap_or(Service::Braket);
@@ -320,10 +333,12 @@ impl Hub {
                 "InvalidAction",
                 format!("Could not find operation {action} for version 2011-06-15"),
             )),
-            Operation::ContainerCredentials | Operation::Unknown => Err(ApiError::new(
-                "UnknownOperationException",
-                format!("{} {} is not an operation that is served", call.method, call.path),
-            )),
+            Operation::ContainerCredentials | Operation::Rest(_) | Operation::Unknown => {
+                Err(ApiError::new(
+                    "UnknownOperationException",
+                    format!("{} {} is not an operation that is served", call.method, call.path),
+                ))
+            }
         }
     }
 

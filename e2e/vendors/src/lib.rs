@@ -1,4 +1,5 @@
-//! An emulator of quantum vendors: Amazon Braket with as much of S3 and STS as its SDK needs.
+//! An emulator of quantum vendors: Amazon Braket with as much of S3 and STS as its SDK needs, and
+//! vendors that QRMI reaches: IQM Server and IBM Quantum System.
 //!
 //! ```text
 //!  SDK, boto3, sidecar ──▶ vendor port ──▶ who, what, fault? ──▶ quota, rights ──▶ World, Store
@@ -33,6 +34,13 @@
 //!   knows no `ResourceNotFoundException` there. `GetDevice` answers 404.
 //! * An output bucket that nobody made is taken to exist ([`Config::any_bucket`]).
 //!
+//! # The vendors of QRMI
+//! They share port, faults, journal and clock with Braket, below paths of their own:
+//! `http://<vendor port>/iqm` and `http://<vendor port>/ibm-quantum-system`. [`rest::Config`] has
+//! their accounts and machines; [`Running::qrmi_environment`] gives the variables for QRMI. Their
+//! operations are called `iqm:SubmitJob` in faults, journal and counts, their machines
+//! `iqm/garnet` in steps and changes. Circuits are computed by the same simulator.
+//!
 //! # The control API
 //!
 //! | request | body | effect |
@@ -44,6 +52,12 @@
 //! | `POST /tasks/{id}/state` | [`StateChange`] | forces a state, or makes the API say something else |
 //! | `GET /devices` | | devices as they are now |
 //! | `PUT /devices/{name}` | [`DeviceChange`] | status with its reason, hours, pace, foreign places, failures |
+//! | `GET /jobs` | | jobs at the vendors of QRMI ([`JobView`]) |
+//! | `POST /jobs/{id}/state` | `{"state": "FAILED", "reason": "…"}` | ends a job; or `CANCELLED` |
+//! | `GET /machines` | | machines of these vendors ([`Machine`]) |
+//! | `PUT /machines/{service}/{name}` | [`MachineChange`] | status, pace, foreign places and lanes |
+//! | `DELETE /tokens` | | ends every access token of these vendors |
+//! | `DELETE /accounts/{name}` | | takes the key of one of their accounts away |
 //! | `POST /step` | `{"device": "Garnet", "times": 1}` | moves lines by hand |
 //! | `GET`, `POST`, `DELETE /faults` | [`fault::Fault`] | the table of faults |
 //! | `PUT /latency` | `{"ms": 100}` | delays every answer |
@@ -71,9 +85,13 @@ pub mod error;
 pub mod fault;
 mod front;
 mod hub;
+mod ibm;
 pub mod identity;
+mod iqm;
 pub mod journal;
+pub mod queue;
 pub mod quota;
+pub mod rest;
 pub mod s3;
 pub mod sessions;
 pub mod signature;
@@ -82,12 +100,15 @@ pub mod sts;
 
 pub use braket::change::{ControlError, DeviceChange, StateChange};
 pub use braket::device::{Device, Status, StatusReason, Window};
-pub use braket::queue::{Ahead, Lane, Mode, Pace};
 pub use braket::task::Pretence;
 pub use config::Config;
 pub use emulator::{Emulator, Running, StartError, Steering, TaskView};
+pub use error::Service;
 pub use fault::{Action, Fault, Stage};
 pub use identity::Principal;
 pub use journal::Entry;
+pub use queue::{Ahead, Lane, Mode, Pace};
+pub use rest::machine::{Busy, Machine, MachineChange};
+pub use rest::steer::{Forced, JobView};
 pub use sessions::ContainerRole;
 pub use simulator::Health;

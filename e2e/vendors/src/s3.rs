@@ -139,6 +139,12 @@ impl Store {
         self.0.get(bucket).map(|bucket| bucket.account.as_str())
     }
 
+    /// What an object holds, for a service that the owner lets read it.
+    #[must_use]
+    pub fn contents(&self, bucket: &str, key: &str) -> Option<Bytes> {
+        Some(self.0.get(bucket)?.objects.get(key)?.body.clone())
+    }
+
     /// A bucket that exists from the start; an existing one stays as it is.
     pub fn add_bucket(&mut self, account: &str, bucket: &str) {
         self.0.entry(bucket.to_owned()).or_insert_with(|| Bucket {

@@ -148,7 +148,8 @@ impl Refusal {
         let code = match service {
             Service::Braket => braket,
             Service::S3 => s3,
-            Service::Sts => sts,
+            // The vendors of QRMI know no signatures.
+            _ => sts,
         };
         let mut error = ApiError::new(code, message);
         // The three services differ here; the texts of the codes do not tell.

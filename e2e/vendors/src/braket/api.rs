@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::device::{Device, Status, knows_openqasm};
 use super::job;
-use super::queue::{Lane, millis};
 use super::search::{self, Search};
 use super::task::{Phase, Pretence, Task};
 use super::world::World;
 use crate::error::ApiError;
 use crate::identity::Principal;
+use crate::queue::{Lane, millis};
 
 /// An operation with what its path names. The ARN is one URL-encoded path segment; decoded here.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::device::{Status, StatusReason, Window};
-use super::queue::{Ahead, Pace, TaskId};
 use super::task::Pretence;
+use crate::queue::{Ahead, Pace, TaskId};
 
 /// A change to a device; absent fields stay as they are.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::queue::{Ahead, Lane, Pace};
 use super::time_text;
+use crate::queue::{Ahead, Lane, Pace};
 
 /// Kind of a device; the words are the vendor's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::device::size_text;
-use super::queue::{Lane, TaskId};
 use super::time_text;
+use crate::queue::{Lane, TaskId};
 
 /// Where a task is in its life.
 #[derive(Debug, Clone, PartialEq, Eq)]

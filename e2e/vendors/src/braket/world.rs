@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::change::{ControlError, DeviceChange, StateChange};
 use super::device::{Device, Status};
 use super::job::HybridJob;
-use super::queue::{Happened, Lane, Pace, Queue, TaskId, millis};
 use super::task::{Phase, Task};
 use crate::error::ApiError;
+use crate::queue::{Happened, Lane, Pace, Queue, TaskId, millis};
 
 /// A program that has to be computed because its task started.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::braket::device::catalogue;
-use crate::braket::queue::Mode;
 use crate::braket::task::Pretence;
+use crate::queue::Mode;
 
 const GARNET: &str = "arn:aws:braket:eu-north-1::device/qpu/iqm/Garnet";
 

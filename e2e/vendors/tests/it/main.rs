@@ -1,4 +1,5 @@
-//! The emulator judged by the clients of the field: amazon-braket-sdk, boto3, the Rust SDK.
+//! The emulator judged by the clients of the field: amazon-braket-sdk, boto3, the Rust SDK,
+//! and QRMI.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,7 +11,10 @@
 mod calls;
 mod control;
 mod faults;
+mod ibm_system;
+mod iqm;
 mod python;
+mod qrmi;
 mod rust_sdk;
 mod sdk;
 mod signatures;

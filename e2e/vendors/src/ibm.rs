@@ -1,0 +1,9 @@
+//! IBM Quantum: what its services share, tokens of IBM Cloud and Qiskit's primitives, and each
+//! service in a module of its own.
+
+mod iam;
+mod primitive;
+mod system;
+
+pub(crate) use iam::error_body;
+pub(crate) use system::System;

@@ -19,6 +19,12 @@ pub enum Service {
     Iqm,
     /// IBM Quantum System.
     IbmQuantumSystem,
+    /// IBM Quantum Compute Service.
+    IbmQuantumComputeService,
+    /// Pasqal Cloud.
+    Pasqal,
+    /// Felis, the cloud of Alice & Bob.
+    Felis,
 }
 
 impl Service {
@@ -42,6 +48,9 @@ impl Service {
             Self::Sts => "sts",
             Self::Iqm => "iqm",
             Self::IbmQuantumSystem => "ibm-quantum-system",
+            Self::IbmQuantumComputeService => "ibm-quantum-compute-service",
+            Self::Pasqal => "pasqal",
+            Self::Felis => "felis",
         }
     }
 }
@@ -90,9 +99,21 @@ impl ApiError {
         let (code, message) = (escape(&self.code), escape(&self.message));
         match service {
             Service::Braket => ("application/json", json!({ "message": self.message }).to_string()),
-            Service::IbmQuantumSystem => {
+            Service::IbmQuantumSystem | Service::IbmQuantumComputeService => {
                 ("application/json", crate::ibm::error_body(self, request_id).to_string())
             }
+            Service::Pasqal => (
+                "application/json",
+                json!({
+                    "status": "fail", "code": self.code, "message": self.message,
+                    "data": { "description": self.message },
+                })
+                .to_string(),
+            ),
+            Service::Felis => (
+                "application/json",
+                json!({ "error": { "code": self.code, "message": self.message } }).to_string(),
+            ),
             Service::Iqm => (
                 "application/json",
                 json!({

@@ -3,7 +3,10 @@
 
 mod iam;
 mod primitive;
+mod service;
+mod session;
 mod system;
 
 pub(crate) use iam::error_body;
+pub(crate) use service::Service;
 pub(crate) use system::System;

@@ -1,5 +1,6 @@
 //! An emulator of quantum vendors: Amazon Braket with as much of S3 and STS as its SDK needs, and
-//! vendors that QRMI reaches: IQM Server and IBM Quantum System.
+//! vendors that QRMI reaches: IQM Server, IBM Quantum System, IBM Quantum Compute Service, Pasqal
+//! Cloud and Felis.
 //!
 //! ```text
 //!  SDK, boto3, sidecar ──▶ vendor port ──▶ who, what, fault? ──▶ quota, rights ──▶ World, Store
@@ -36,10 +37,12 @@
 //!
 //! # The vendors of QRMI
 //! They share port, faults, journal and clock with Braket, below paths of their own:
-//! `http://<vendor port>/iqm` and `http://<vendor port>/ibm-quantum-system`. [`rest::Config`] has
+//! `http://<vendor port>/iqm`, `…/ibm-quantum-system`, `…/ibm-quantum-compute-service` (its API
+//! below `/api/v1`), `…/pasqal` and `…/felis`. [`rest::Config`] has
 //! their accounts and machines; [`Running::qrmi_environment`] gives the variables for QRMI. Their
 //! operations are called `iqm:SubmitJob` in faults, journal and counts, their machines
-//! `iqm/garnet` in steps and changes. Circuits are computed by the same simulator.
+//! `iqm/garnet` in steps and changes. Circuits are computed by the same simulator;
+//! sequences of pulses (Pasqal) and QIR (Felis) are not, their results are noise.
 //!
 //! # The control API
 //!
@@ -83,12 +86,14 @@ mod control;
 pub mod emulator;
 pub mod error;
 pub mod fault;
+mod felis;
 mod front;
 mod hub;
 mod ibm;
 pub mod identity;
 mod iqm;
 pub mod journal;
+mod pasqal;
 pub mod queue;
 pub mod quota;
 pub mod rest;

@@ -29,6 +29,8 @@ pub fn rate_of(operation: &str) -> Option<Rate> {
         "CancelQuantumTask" => (2.0, 20.0),
         "CreateJob" => (1.0, 5.0),
         "GetJob" => (5.0, 25.0),
+        // Five a minute.
+        "ibm-quantum-compute-service:CreateJob" => (5.0 / 60.0, 5.0),
         _ => return None,
     };
     Some(Rate { per_second, burst })
@@ -55,7 +57,18 @@ impl Quotas {
         Self { scale, buckets: HashMap::new() }
     }
 
-    /// Takes one request. `false`: there is no token, and none is taken.
+    /// Takes one request that is counted alone. `false`: there is no token, and none is taken.
+    pub fn take_alone(
+        &mut self,
+        account: &str,
+        region: &str,
+        operation: &'static str,
+        now: Timestamp,
+    ) -> bool {
+        self.take_from([operation], account, region, now)
+    }
+
+    /// Takes one request that also counts among all. `false`: there is no token, and none is taken.
     pub fn take(
         &mut self,
         account: &str,
@@ -63,10 +76,19 @@ impl Quotas {
         operation: &'static str,
         now: Timestamp,
     ) -> bool {
+        self.take_from([operation, ALL], account, region, now)
+    }
+
+    fn take_from<const N: usize>(
+        &mut self,
+        names: [&'static str; N],
+        account: &str,
+        region: &str,
+        now: Timestamp,
+    ) -> bool {
         if self.scale <= 0.0 {
             return true;
         }
-        let names = [operation, ALL];
         let keys = names.map(|name| (account.to_owned(), region.to_owned(), name));
         let enough = keys.iter().all(|key| self.level(key, now).is_none_or(|tokens| tokens >= 1.0));
         if enough {

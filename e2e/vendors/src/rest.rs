@@ -24,8 +24,11 @@ use serde_json::Value;
 
 use crate::braket::api::values;
 use crate::error::{ApiError, Service};
+use crate::felis::Felis;
 use crate::ibm;
 use crate::iqm::Iqm;
+use crate::pasqal::Pasqal;
+use crate::quota::Quotas;
 use crate::s3::Store;
 use crate::signature::header;
 use access::{Access, Account};
@@ -140,6 +143,7 @@ impl From<Answer> for Performed {
 #[derive(Debug)]
 pub(crate) struct Shared<'a> {
     pub(crate) access: &'a mut Access,
+    pub(crate) quotas: &'a mut Quotas,
     pub(crate) store: &'a mut Store,
 }
 
@@ -190,11 +194,17 @@ impl Vendors {
     /// Vendors without jobs.
     pub(crate) fn new(config: &Config, now: Timestamp) -> Self {
         let machines = |service| Machines::new(service, &config.machines, now);
-        let vendors: [(Service, Box<dyn Vendor>); 2] = [
+        let vendors: [(Service, Box<dyn Vendor>); 5] = [
             (Service::Iqm, Box::new(Iqm::new(machines(Service::Iqm), config.long_poll_ms))),
             (
                 Service::IbmQuantumSystem,
                 Box::new(ibm::System::new(machines(Service::IbmQuantumSystem))),
+            ),
+            (Service::Pasqal, Box::new(Pasqal::new(machines(Service::Pasqal)))),
+            (Service::Felis, Box::new(Felis::new(machines(Service::Felis)))),
+            (
+                Service::IbmQuantumComputeService,
+                Box::new(ibm::Service::new(machines(Service::IbmQuantumComputeService))),
             ),
         ];
         Self {

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-/// An account with its key. The key is the API token of IQM, the API key of IBM Cloud.
+/// An account with its key. The key is the API token of IQM, the API key of IBM Cloud, the client
+/// secret of Pasqal Cloud (with the account as client id), and the password of Felis.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Account {
@@ -63,6 +64,19 @@ impl Access {
         self.accounts.iter().find(fits).map(|account| account.name.as_str())
     }
 
+    /// The account of a name and its key.
+    pub(crate) fn of_pair(&self, name: &str, key: &str) -> Option<&str> {
+        self.of_key(key).filter(|account| *account == name)
+    }
+
+    /// The account of the value of `Authorization: Basic`.
+    pub(crate) fn of_basic(&self, text: &str) -> Option<&str> {
+        let fits = |account: &&Account| {
+            base64(format!("{}:{}", account.name, account.key.expose_secret()).as_bytes()) == text
+        };
+        self.accounts.iter().find(fits).map(|account| account.name.as_str())
+    }
+
     /// The account of an access token that has not ended.
     pub(crate) fn of_token(&self, token: &str, now: Timestamp) -> Option<&str> {
         let (account, end) = self.tokens.get(token)?;
@@ -114,6 +128,16 @@ pub(crate) fn base64url(bytes: &[u8]) -> String {
     text
 }
 
+/// Base64 with the ordinary alphabet and padding.
+#[must_use]
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    let mut text = base64url(bytes).replace('-', "+").replace('_', "/");
+    while !text.len().is_multiple_of(4) {
+        text.push('=');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +157,8 @@ mod tests {
     fn tokens_last_as_long_as_they_say_and_keys_can_be_taken_away() {
         let mut access = Access::new(accounts(), 60);
         assert_eq!((access.of_key("team-key"), access.of_key("x")), (Some("team"), None));
+        assert_eq!(access.of_pair("other", "team-key"), None);
+        assert_eq!(access.of_basic("dGVhbTp0ZWFtLWtleQ=="), Some("team"));
         let token = access.issue("team", at(0));
         assert_eq!(token.text.split('.').count(), 3);
         assert_eq!(access.of_token(&token.text, at(59)), Some("team"));

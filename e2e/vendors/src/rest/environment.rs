@@ -1,12 +1,13 @@
 //! The variables with which QRMI finds a resource, without the prefix of the resource.
 
+use super::access::base64;
 use crate::error::Service;
 
 /// Variables for one vendor on the port of an emulator, for an account with its key.
 pub(crate) fn of(
     port: &str,
     service: Service,
-    _account: &str,
+    account: &str,
     key: &str,
 ) -> Vec<(&'static str, String)> {
     let url = format!("{port}/{}", service.as_str());
@@ -24,6 +25,23 @@ pub(crate) fn of(
             ("IBM_QS_S3_BUCKET", "qrmi".to_owned()),
             ("IBM_QS_S3_REGION", "us-east-1".to_owned()),
             ("JOB_TIMEOUT_SECONDS", "600".to_owned()),
+        ],
+        Service::IbmQuantumComputeService => vec![
+            ("IBM_QCS_ENDPOINT", format!("{url}/api/v1")),
+            ("IBM_QCS_IAM_ENDPOINT", url),
+            ("IBM_QCS_IAM_APIKEY", key.to_owned()),
+            ("IBM_QCS_SERVICE_CRN", "crn:v1:emulated".to_owned()),
+        ],
+        Service::Pasqal => vec![
+            ("PASQAL_CLOUD_BASE_URL", url.clone()),
+            ("PASQAL_CLOUD_AUTH_ENDPOINT", format!("{url}/oauth/token")),
+            ("PASQAL_CLOUD_PROJECT_ID", "project".to_owned()),
+            ("PASQAL_CLOUD_CLIENT_ID", account.to_owned()),
+            ("PASQAL_CLOUD_CLIENT_SECRET", key.to_owned()),
+        ],
+        Service::Felis => vec![
+            ("AB_FELIS_BASE_ENDPOINT", url),
+            ("AB_FELIS_API_KEY", base64(format!("{account}:{key}").as_bytes())),
         ],
         // Not vendors of QRMI.
         Service::Braket | Service::S3 | Service::Sts => Vec::new(),

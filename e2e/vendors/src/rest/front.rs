@@ -69,11 +69,11 @@ impl Hub {
     ) -> Result<Reply, Timestamp> {
         let state = &mut *self.lock();
         let request = request(call, read.service, read.entry.at);
-        let store = &mut state.store;
+        let (quotas, store) = (&mut state.quotas, &mut state.store);
         let Some((vendor, access)) = state.vendors.of(read.service) else {
             return Ok(not_found(read.service, call));
         };
-        let mut shared = Shared { access, store };
+        let mut shared = Shared { access, quotas, store };
         let answer = match vendor.perform(&request, &mut shared, now) {
             Ok(Performed::Answer(answer)) => answer,
             Ok(Performed::Wait(until)) => return Err(until),

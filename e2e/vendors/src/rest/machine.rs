@@ -96,6 +96,10 @@ pub fn catalogue() -> Vec<Machine> {
     vec![
         Machine::new(Service::Iqm, "garnet", 20),
         Machine::new(Service::IbmQuantumSystem, "fake_lagos", 7),
+        Machine::new(Service::IbmQuantumComputeService, "ibm_lagos", 7),
+        Machine::new(Service::Pasqal, "FRESNEL", 100),
+        Machine::new(Service::Pasqal, "EMU_FREE", 12),
+        Machine::new(Service::Felis, "EMU:1Q:LESCANNE_2020", 1),
     ]
 }
 

@@ -7,17 +7,20 @@ use sluice_vendors::{
     Action, Ahead, Busy, Config, Fault, Machine, MachineChange, Running, Service, Stage,
 };
 
-use crate::python::emulator;
+use crate::python::{emulator, without_simulator};
 use crate::qrmi::Qrmi;
 
 const NAME: &str = "ibm-quantum-system/fake_lagos";
 const LIMIT: Duration = Duration::from_secs(30);
 
-async fn vendor() -> Running {
+fn config() -> Config {
     let mut config = Config::for_testing().by_hand(Ahead::default());
     let system = |machine: &&mut Machine| machine.service == Service::IbmQuantumSystem;
     config.qrmi.machines.iter_mut().find(system).unwrap().pace.capacity = 1;
-    let vendor = emulator(config).await;
+    config
+}
+
+fn with_bucket(vendor: Running) -> Running {
     vendor.add_bucket("123456789012", "qrmi");
     vendor
 }
@@ -37,7 +40,7 @@ fn payload() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_lane_is_the_wait_and_the_acceptance_is_the_front() {
-    let vendor = vendor().await;
+    let vendor = with_bucket(emulator(config()).await);
     let mut first = client(&vendor, "team-key");
     assert_eq!(first.ask("is_accessible", json!([])).await, true);
     let id = first.submit(&payload()).await;
@@ -78,7 +81,7 @@ async fn a_full_lane_is_the_wait_and_the_acceptance_is_the_front() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_work_and_reservations_keep_jobs_out() {
-    let vendor = vendor().await;
+    let vendor = with_bucket(without_simulator(config()).await);
     let change = |change| vendor.change_machine(NAME, change).unwrap();
     let busy = Busy { lanes: 1, ms: Some(3_600_000), from: None };
     change(MachineChange { busy: Some(busy), ..MachineChange::default() });
@@ -104,7 +107,7 @@ async fn foreign_work_and_reservations_keep_jobs_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_tokens_are_checked_and_a_lost_answer_is_a_conflict() {
-    let vendor = vendor().await;
+    let vendor = with_bucket(without_simulator(config()).await);
     let (_, text) = client(&vendor, "wrong-key").call("task_start", payload()).await.unwrap_err();
     assert!(text.contains("API key could not be found"), "{text}");
     assert_eq!(vendor.counts().get("ibm-quantum-system:GetToken 400"), Some(&1));

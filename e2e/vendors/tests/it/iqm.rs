@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sluice_vendors::{Action, Ahead, Config, Fault, Forced, Running, Service, Stage};
 
-use crate::python::emulator;
+use crate::python::{emulator, without_simulator};
 use crate::qrmi::Qrmi;
 
 const TEAM: (&str, &str) = ("team", "team-key");
 
-async fn vendor() -> Running {
+fn config() -> Config {
     let mut config = Config::for_testing().by_hand(Ahead { normal: 1, priority: 0 });
     // The client always polls for 30 s; a test has no such time.
     config.qrmi.long_poll_ms = 200;
-    emulator(config).await
+    config
 }
 
 fn client(vendor: &Running, account: (&str, &str)) -> Qrmi {
@@ -51,7 +51,7 @@ async fn shown(vendor: &Running, id: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_waits_runs_and_gives_its_result() {
-    let vendor = vendor().await;
+    let vendor = emulator(config()).await;
     let mut client = client(&vendor, TEAM);
     let status = client.ask("status", json!([])).await;
     assert_eq!((&status["healthy"], &status["pending_job_count"]), (&json!(true), &json!(1)));
@@ -84,7 +84,7 @@ async fn a_job_waits_runs_and_gives_its_result() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_end_by_cancel_and_by_failure() {
-    let vendor = vendor().await;
+    let vendor = without_simulator(config()).await;
     let mut client = client(&vendor, TEAM);
     let stopped = client.submit(&payload()).await;
     client.ask("task_stop", json!([stopped])).await;
@@ -118,7 +118,7 @@ async fn a_long_poll_ends_when_the_job_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_refused_is_named_and_others_see_no_jobs() {
-    let vendor = vendor().await;
+    let vendor = without_simulator(config()).await;
     let (error, text) =
         client(&vendor, ("team", "wrong-key")).call("task_start", payload()).await.unwrap_err();
     assert!(error.contains("Authentication") && text.contains("unauthorized"), "{error}: {text}");
@@ -135,7 +135,7 @@ async fn a_token_that_is_refused_is_named_and_others_see_no_jobs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_strike_as_they_do_at_braket() {
-    let vendor = vendor().await;
+    let vendor = without_simulator(config()).await;
     let mut client = client(&vendor, TEAM);
     let next = |action| vendor.add_fault(Fault::next(1, "iqm:SubmitJob", action));
     next(Action::Error {

@@ -11,8 +11,11 @@
 mod calls;
 mod control;
 mod faults;
+mod felis;
+mod ibm_service;
 mod ibm_system;
 mod iqm;
+mod pasqal;
 mod python;
 mod qrmi;
 mod rust_sdk;

@@ -29,6 +29,12 @@ pub(crate) async fn emulator(config: Config) -> Running {
     Emulator::start(config).await.expect("free ports on loopback")
 }
 
+/// The same without a simulator, for tests whose programs are not computed: it is slow to start.
+pub(crate) async fn without_simulator(config: Config) -> Running {
+    let config = Config { record_answers: true, ..config.with_python("false") };
+    Emulator::start(config).await.expect("free ports on loopback")
+}
+
 /// Runs a program of `tests/python` with the emulator's environment; reads JSON from it.
 pub(crate) async fn run(name: &str, vendor: &Running, input: &Value) -> Value {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(name);

@@ -188,7 +188,8 @@ impl Hub {
         let authorization = header(&call.headers, "authorization").map(Authorization::parse);
         let text = String::from_utf8_lossy(&call.body);
         let parsed = authorization.clone().flatten();
-        if let (None, Some(read)) = (&parsed, self.read_rest(call, now)) {
+        let rest = if parsed.is_none() { self.read_rest(call, now) } else { None };
+        if let Some(read) = rest {
             return read;
         }
         let (service, region) = match &parsed {

@@ -292,3 +292,26 @@ fn another_place_of_the_job_is_given_nothing() {
     assert_eq!(world.submit("d", "t5"), second);
     assert_ne!(world.submit("d", "t6"), first);
 }
+
+#[test]
+fn what_the_connected_program_asked_for_stays_its_own_when_the_keeper_tells() {
+    let mut world = World::new();
+    world.restart();
+    // In the second of the start, which the keeper's word cannot tell from the run before.
+    let first = world.submit("d", "t1");
+    world.tell();
+    assert_eq!(world.state.tasks[0].incarnation.as_deref(), Some("pod-0/0"));
+    assert_ne!(world.submit("d", "t2"), first);
+    assert_eq!(world.state.task(&first).unwrap().incarnation.as_deref(), Some("pod-0/1"));
+}
+
+#[test]
+fn a_program_that_chooses_its_tokens_itself_gets_each_task_once() {
+    let mut world = World::new();
+    let first = world.submit("d", "own-1");
+    let second = world.submit("d", "own-2");
+    world.restart();
+    world.tell();
+    assert_eq!(world.submit("d", "own-1"), first);
+    assert_eq!(world.submit("d", "another"), second, "the first is this run's already");
+}

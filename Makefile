@@ -10,6 +10,8 @@ export CARGO_TARGET_DIR ?= $(SLUICE_CACHE)/cargo/$(TOOLCHAIN)
 LAB = $(CARGO_TARGET_DIR)/debug/lab
 # Always the whole workspace: one set of features, so that no dependency is compiled twice.
 BUILD = cargo build --quiet --workspace
+# Most of the plain tests wait for something: more of them at once than there are cores.
+AT_ONCE = 4
 
 .PHONY: help
 help: ## List the targets
@@ -30,7 +32,7 @@ lint: ## Format and clippy, warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 test-fast: setup ## Everything that needs no cluster
-	cargo test --quiet --workspace --lib --bins --test it
+	RUST_TEST_THREADS=$(AT_ONCE) cargo test --quiet --workspace --lib --bins --test it
 	cargo test --quiet --workspace --doc
 test-real: setup ## The lab itself, the keeper alone, then the stories, on a real cluster
 	cargo test --quiet --workspace --test cluster

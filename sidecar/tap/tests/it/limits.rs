@@ -7,7 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::bench::{Bench, SV1, Setup, emulator, submit, within};
+use crate::bench::{Bench, SV1, Setup, asked, emulator, refusal, submit, within};
+
+/// A large program, in bytes.
+const LARGE: usize = 10 << 20;
 
 async fn send(bench: &Bench, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(bench.address).await.unwrap();
@@ -45,6 +48,39 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
     assert!(text.starts_with("HTTP/1.1 413 "), "{text}");
     // The submission of the SDK is larger than that, too.
     assert_eq!(submit(&bench.own(), "t").await.unwrap_err().0, 413);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_programs_of_ten_megabytes_at_once_all_arrive_whole() {
+    let vendor = emulator(Config::for_testing()).await;
+    let bench = Setup::to(&vendor.braket_url()).start().await;
+    assert!(10 * LARGE > sluice_tap::Limits::default().bodies, "they do not fit at one time");
+    let sent = (0..10).map(|n| {
+        let client = bench.own();
+        async move {
+            // A comment makes it long; each differs, so that none is taken for another.
+            let comment = n.to_string().repeat(LARGE);
+            let source = format!("OPENQASM 3.0;\n// {comment}\nqubit[1] q;\nh q[0];");
+            let action = serde_json::json!({
+                "braketSchemaHeader": {"name": "braket.ir.openqasm.program", "version": "1"},
+                "source": source,
+                "inputs": {},
+            });
+            let call = client
+                .create_quantum_task()
+                .client_token(format!("t{n}"))
+                .device_arn(SV1)
+                .shots(10)
+                .action(action.to_string())
+                .output_s3_bucket("amazon-braket-x")
+                .output_s3_key_prefix("k");
+            call.send().await.map(|made| made.quantum_task_arn).map_err(|e| refusal(&e))
+        }
+    });
+    let arns: Vec<_> = futures::future::join_all(sent).await;
+    let arns: std::collections::BTreeSet<String> = arns.into_iter().map(Result::unwrap).collect();
+    assert_eq!(arns.len(), 10);
+    assert_eq!(asked(&vendor, "CreateQuantumTask"), 10, "none was sent twice");
 }
 
 #[tokio::test]

@@ -177,8 +177,8 @@ impl Mismatch {
 
     /// Whether a task on `device` is elsewhere than the chosen backend.
     #[must_use]
-    pub fn is_elsewhere(device: &str, backend: Option<&str>) -> bool {
-        backend.is_some_and(|backend| is_qpu(device) && !is_backend(device, backend))
+    pub fn is_elsewhere(device: &str, backend: &str) -> bool {
+        is_qpu(device) && !is_backend(device, backend)
     }
 }
 

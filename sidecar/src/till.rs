@@ -102,8 +102,7 @@ fn elsewhere(rules: &Rules, submission: &Submission) -> Result<(), Refusal> {
     let backend = rules.backend.as_deref();
     match (&submission.device, backend) {
         (Some(device), Some(backend))
-            if rules.mismatch == Mismatch::Refuse
-                && Mismatch::is_elsewhere(device, Some(backend)) =>
+            if rules.mismatch == Mismatch::Refuse && Mismatch::is_elsewhere(device, backend) =>
         {
             Err(Refusal {
                 again: false,

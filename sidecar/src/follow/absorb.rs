@@ -153,7 +153,7 @@ fn priced(state: &State, id: &str, steps: &mut Vec<Step>) {
     }
     let backend = state.rules.backend.as_deref();
     if let (Some(device), Some(backend)) = (task.reading.device.as_deref(), backend)
-        && Mismatch::is_elsewhere(device, Some(backend))
+        && Mismatch::is_elsewhere(device, backend)
     {
         let device = device_name(device);
         say(steps, true, format!("{name} is on {device}, but the chosen backend is {backend}"));

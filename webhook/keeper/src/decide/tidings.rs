@@ -198,7 +198,7 @@ fn found(picture: &Picture, task: &Task) -> Vec<Tiding> {
 fn elsewhere(picture: &Picture, task: &Task) -> Vec<Tiding> {
     let backend = picture.gang.spec.backend.as_deref();
     let since = task.submitted_at.as_ref().or(task.observed_at.as_ref());
-    let Some(backend) = backend.filter(|_| Mismatch::is_elsewhere(&task.device, backend)) else {
+    let Some(backend) = backend.filter(|b| Mismatch::is_elsewhere(&task.device, b)) else {
         return Vec::new();
     };
     if !is_news(since.map(|t| t.0), picture.now) {

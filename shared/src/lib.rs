@@ -22,6 +22,7 @@ pub mod policy;
 pub mod price;
 #[cfg(feature = "process")]
 pub mod process;
+pub mod resource;
 pub mod role;
 pub mod series;
 pub mod stamp;

@@ -103,6 +103,9 @@ pub const ENV_NOT_TAPPED: &str = "SLUICE_NOT_TAPPED";
 /// Prefix under which the user's own value of a replaced endpoint variable is handed to the
 /// sidecar: `SLUICE_UPSTREAM_BRAKET_ENDPOINT` and so on.
 pub const ENV_UPSTREAM_PREFIX: &str = "SLUICE_UPSTREAM_";
+/// Environment of the sidecar: the resources of QRMI that the program can reach, as a JSON list of
+/// [`Resource`](crate::resource::Resource)s.
+pub const ENV_RESOURCES: &str = "SLUICE_RESOURCES";
 /// Environment that a user may set on the qpu container: what the sidecar logs, as directives.
 pub const ENV_LOG: &str = "SLUICE_LOG";
 /// Environment that a user may set on the qpu container: `text` or `json` lines of the sidecar.

@@ -1,8 +1,9 @@
 //! What the tap tells, in the words of the follower.
 
 use jiff::Timestamp;
+use sluice_dialect::{TaskFacts, quote};
 use sluice_shared::task::job_name;
-use sluice_tap::{TapEvent, TaskFacts, quote};
+use sluice_tap::TapEvent;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -172,7 +173,8 @@ fn reading(facts: TaskFacts) -> Reading {
 
 #[cfg(test)]
 mod tests {
-    use sluice_tap::Submission;
+    use sluice_dialect::braket;
+    use sluice_shared::resource::Place;
 
     use super::*;
 
@@ -182,9 +184,9 @@ mod tests {
             "createdAt": "2026-11-29T15:00:00.000Z",
             "queueInfo": {"queue": "QUANTUM_TASKS_QUEUE", "position": ">2000",
                           "queuePriority": "Priority"}}"#;
-        let facts = TaskFacts::of(body).unwrap();
+        let facts = braket::task(body).unwrap();
         let at = Timestamp::UNIX_EPOCH;
-        let event = TapEvent::Polled { facts, region: "r".into(), at };
+        let event = TapEvent::Polled { facts, place: Place::Region("r".into()), at };
         let Some(Seen::Polled(reading, seen_at)) = of(&event) else { panic!("a poll is a poll") };
         assert_eq!((reading.id.as_str(), reading.device.as_deref()), ("t", Some("d")));
         assert_eq!(reading.position.as_deref(), Some(">2000"));
@@ -195,8 +197,8 @@ mod tests {
     #[test]
     fn a_refused_submission_says_by_whom_and_why() {
         let event = TapEvent::SubmissionRefused {
-            submission: Submission::of(br#"{"clientToken": "t"}"#).unwrap(),
-            region: "r".into(),
+            submission: braket::submission(br#"{"clientToken": "t"}"#).unwrap(),
+            place: Place::Region("r".into()),
             status: axum::http::StatusCode::PAYMENT_REQUIRED,
             error_type: Some("ServiceQuotaExceededException".into()),
             message: Some("the spending limit is reached".into()),

@@ -24,8 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(48);
 /// The same after the record has failed once, until one succeeds.
 const BLIND: Duration = Duration::from_secs(5);
 
-/// Longest token and region of an intent, in characters: the schema of the gang.
+/// Longest token of an intent, in characters: the schema of the gang.
 const MAX_NAME: usize = 64;
+/// Longest place of an intent, likewise.
+const MAX_PLACE: usize = 192;
 
 /// Asks the follower.
 pub struct Ledger {
@@ -54,7 +56,7 @@ impl Ledger {
         let ask = Ask {
             ticket,
             digest: asked.submission.digest.clone(),
-            region: asked.region.clone(),
+            place: asked.place.clone(),
             client_token: recordable(asked),
             ties: asked.ties.clone(),
             at: self.clock.now(),
@@ -117,7 +119,9 @@ impl Drop for Question<'_> {
 fn recordable(asked: &Asked) -> Option<String> {
     let fits = |text: &str| text.chars().count() <= MAX_NAME;
     let token = asked.submission.client_token.as_deref();
-    token.filter(|token| fits(token) && fits(&asked.region)).map(str::to_owned)
+    token
+        .filter(|token| fits(token) && asked.place.to_string().chars().count() <= MAX_PLACE)
+        .map(str::to_owned)
 }
 
 impl Intents for Ledger {
@@ -129,9 +133,11 @@ impl Intents for Ledger {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use sluice_dialect::braket;
     use sluice_shared::policy::{Follow, Mismatch, ReleasePolicy};
+    use sluice_shared::resource::Place;
     use sluice_shared::role::Role;
-    use sluice_tap::{Submission, Ties};
+    use sluice_tap::Ties;
     use tokio::time::Instant;
 
     use super::*;
@@ -156,8 +162,8 @@ mod tests {
         let shown = watch::Sender::new(Arc::new(State::new(rules, Timestamp::UNIX_EPOCH)));
         let ledger = Ledger::new(seen, shown.subscribe(), Clock::wall());
         let asked = Asked {
-            submission: Submission::of(br#"{"clientToken": "t"}"#).unwrap(),
-            region: "eu-north-1".into(),
+            submission: braket::submission(br#"{"clientToken": "t"}"#).unwrap(),
+            place: Place::Region("eu-north-1".into()),
             ties: Ties::default(),
         };
         for limit in [PATIENCE, BLIND, BLIND] {
@@ -183,14 +189,14 @@ mod tests {
     #[test]
     fn a_token_that_the_gang_cannot_hold_is_left_to_the_vendor() {
         let asked = |token: &str, region: &str| Asked {
-            submission: Submission::of(format!(r#"{{"clientToken": "{token}"}}"#).as_bytes())
+            submission: braket::submission(format!(r#"{{"clientToken": "{token}"}}"#).as_bytes())
                 .unwrap(),
-            region: region.into(),
+            place: Place::Region(region.into()),
             ties: Ties::default(),
         };
         let long = "é".repeat(65);
         assert_eq!(recordable(&asked(&long[2..], "r")).map(|t| t.chars().count()), Some(64));
         assert_eq!(recordable(&asked(&long, "r")), None);
-        assert_eq!(recordable(&asked("t", &long)), None);
+        assert_eq!(recordable(&asked("t", &"é".repeat(193))), None);
     }
 }

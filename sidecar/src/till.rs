@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use sluice_dialect::Submission;
 use sluice_shared::names;
 use sluice_shared::policy::Mismatch;
 use sluice_shared::price::{Estimate, Usd, estimate};
 use sluice_shared::task::device_name;
-use sluice_tap::{Guard, Refusal, Submission};
+use sluice_tap::{Guard, Refusal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -158,6 +159,7 @@ fn affordable(max: Usd, spent: Usd, price: Usd) -> Result<(), Refusal> {
 mod tests {
     use jiff::Timestamp;
     use proptest::prelude::*;
+    use sluice_dialect::braket;
 
     use super::*;
     use crate::follow::state::Followed;
@@ -170,7 +172,7 @@ mod tests {
     fn submission(device: &str, shots: u64, token: &str) -> Submission {
         let body =
             format!(r#"{{"deviceArn": "{device}", "shots": {shots}, "clientToken": "{token}"}}"#);
-        Submission::of(body.as_bytes()).unwrap()
+        braket::submission(body.as_bytes()).unwrap()
     }
 
     fn till(max: &str) -> (Till, watch::Sender<Arc<State>>) {

@@ -155,8 +155,8 @@ pub struct Intent {
     /// Digest of the submission, hex.
     #[schemars(length(max = 64))]
     pub digest: String,
-    /// Region where it goes.
-    #[schemars(length(max = 64))]
+    /// Region where it goes, or resource.
+    #[schemars(length(max = 192))]
     pub region: String,
     /// Which run of the program asked last: pod uid and restart count.
     #[schemars(length(max = 96))]

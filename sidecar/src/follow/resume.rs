@@ -149,11 +149,11 @@ fn is_own(ask: &Ask, task: &Followed) -> bool {
 
 fn is_alike(ask: &Ask, task: &Followed) -> bool {
     task.digest.as_ref() == Some(&ask.digest)
-        && region_of_task(&task.reading.id) == Some(ask.region.as_str())
+        && region_of_task(&task.reading.id) == Some(ask.place.to_string().as_str())
 }
 
 fn is_alike_intent(ask: &Ask, intent: &Intent) -> bool {
-    intent.digest == ask.digest && intent.region == ask.region
+    intent.digest == ask.digest && intent.region == ask.place.to_string()
 }
 
 /// Lets go of what other places of the Job have asked for: nothing of it is ever handed on.

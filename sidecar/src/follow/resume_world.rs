@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sluice_shared::gang::{PodEnd, PodRef, PreviousPod, VendorStatus};
 use sluice_shared::policy::{Follow, Mismatch, ReleasePolicy};
+use sluice_shared::resource::Place;
 use sluice_shared::role::Role;
 use sluice_shared::task::TaskState;
 use sluice_tap::{Stretch, Ties};
@@ -174,7 +175,7 @@ impl World {
         self.see(Seen::Asked(Ask {
             ticket: self.tickets,
             digest: digest.into(),
-            region: region.into(),
+            place: Place::Region(region.into()),
             client_token: Some(token.into()),
             ties: self.ties.clone(),
             at: self.at,

@@ -4,9 +4,9 @@ use aws_sdk_braket::operation::get_device::GetDeviceOutput;
 use aws_sdk_braket::operation::get_quantum_task::GetQuantumTaskOutput;
 use aws_sdk_braket::types::{QueueName, QueuePriority};
 use jiff::Timestamp;
+use sluice_dialect::quote;
 use sluice_shared::series::queue_size;
 use sluice_shared::task::TaskState;
-use sluice_tap::quote;
 
 use super::device::Extras;
 use super::{DeviceReading, Reading};

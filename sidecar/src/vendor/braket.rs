@@ -12,8 +12,9 @@ use aws_sdk_braket::types::QuantumTaskAdditionalAttributeName;
 use aws_sdk_braket::{Client, Config};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::http::Response;
+use sluice_dialect::quote;
 use sluice_shared::task::TaskState;
-use sluice_tap::{Hosts, quote};
+use sluice_tap::Hosts;
 
 use super::answer::{device_reading, reading};
 use super::credentials::Renewed;

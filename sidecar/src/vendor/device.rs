@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::Value;
-use sluice_tap::quote;
+use sluice_dialect::quote;
 
 use super::window::{self, RawWindow, Window};
 

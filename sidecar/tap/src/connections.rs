@@ -2,9 +2,12 @@
 //! its process, and the tasks that it names, whose ids nobody else has.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::net::TcpStream;
 
 /// Tasks that are remembered as named. More prove nothing, which costs a wait.
 const ROOM: usize = 4096;
@@ -25,23 +28,54 @@ pub(crate) struct Connections(Arc<Mutex<Open>>);
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    /// For each open connection, since when it is certain that the same program is connected.
-    since: BTreeMap<u64, Timestamp>,
+    /// The connections by number.
+    links: BTreeMap<u64, Link>,
     /// When a task was last named.
     named: BTreeMap<String, Timestamp>,
 }
 
-impl Connections {
-    /// Counts a connection until the guard is dropped.
-    pub(crate) fn opened(&self) -> Connected {
-        self.opened_at(Timestamp::now())
+/// One open connection.
+#[derive(Debug)]
+struct Link {
+    /// Since when it is certain that the same program is connected.
+    since: Timestamp,
+    /// To ask the kernel whether the program has closed it.
+    socket: Option<OwnedFd>,
+}
+
+impl Open {
+    /// Leaves out what the program has closed, although its end has not been read here yet: a
+    /// worker that was held up may read the first request of the next program before it.
+    fn leave_out_closed(&mut self) {
+        self.links.retain(|_, link| !link.socket.as_ref().is_some_and(is_closed));
     }
 
-    fn opened_at(&self, at: Timestamp) -> Connected {
+    fn oldest(&self) -> Option<Timestamp> {
+        self.links.values().map(|link| link.since).min()
+    }
+}
+
+/// Whether the other end has closed a connection. Whatever it sent before may still be unread.
+fn is_closed(socket: &OwnedFd) -> bool {
+    let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // What the kernel does not tell proves nothing.
+    let told = poll(&mut asked, Some(&now)).unwrap_or(0);
+    let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    told > 0 && asked[0].revents().intersects(ends)
+}
+
+impl Connections {
+    /// Counts a connection until the guard is dropped.
+    pub(crate) fn opened(&self, stream: &TcpStream) -> Connected {
+        self.opened_at(Timestamp::now(), stream.as_fd().try_clone_to_owned().ok())
+    }
+
+    fn opened_at(&self, at: Timestamp, socket: Option<OwnedFd>) -> Connected {
         let mut open = self.lock();
         let id = open.next;
         open.next += 1;
-        open.since.insert(id, at);
+        open.links.insert(id, Link { since: at, socket });
         Connected { all: self.clone(), id }
     }
 
@@ -57,9 +91,10 @@ impl Connections {
 
     fn request_at(&self, task: Option<&str>, at: Timestamp) {
         let mut open = self.lock();
-        let Some(oldest) = open.since.values().min().copied() else { return };
-        for since in open.since.values_mut() {
-            *since = oldest;
+        open.leave_out_closed();
+        let Some(oldest) = open.oldest() else { return };
+        for link in open.links.values_mut() {
+            link.since = oldest;
         }
         if let Some(task) = task {
             if open.named.len() >= ROOM {
@@ -73,8 +108,9 @@ impl Connections {
 
     /// What is known now.
     pub(crate) fn ties(&self) -> Ties {
-        let open = self.lock();
-        let Some(since) = open.since.values().min().copied() else { return Ties::default() };
+        let mut open = self.lock();
+        open.leave_out_closed();
+        let Some(since) = open.oldest() else { return Ties::default() };
         let named = open.named.iter().filter(|(_, at)| **at >= since).map(|(id, _)| id.clone());
         Ties { since: Some(since), named: named.collect() }
     }
@@ -94,8 +130,8 @@ pub(crate) struct Connected {
 impl Drop for Connected {
     fn drop(&mut self) {
         let mut open = self.all.lock();
-        open.since.remove(&self.id);
-        if open.since.is_empty() {
+        open.links.remove(&self.id);
+        if open.links.is_empty() {
             // Nobody is connected: nothing of it proves anything about who comes next.
             open.named.clear();
         }
@@ -116,12 +152,12 @@ mod tests {
     fn connections_that_overlap_at_a_request_are_one_program() {
         let all = Connections::default();
         assert_eq!(all.ties(), Ties::default());
-        let first = all.opened_at(at(1));
-        let second = all.opened_at(at(2));
+        let first = all.opened_at(at(1), None);
+        let second = all.opened_at(at(2), None);
         all.request_at(None, at(3));
         drop(first);
         assert_eq!(all.ties().since, Some(at(1)), "the first one's time lives on in the second");
-        let third = all.opened_at(at(4));
+        let third = all.opened_at(at(4), None);
         drop(second);
         // No request came while both were open.
         assert_eq!(all.ties().since, Some(at(4)));
@@ -132,23 +168,45 @@ mod tests {
     #[test]
     fn a_named_task_proves_something_until_the_program_is_gone() {
         let all = Connections::default();
-        let first = all.opened_at(at(1));
+        let first = all.opened_at(at(1), None);
         all.request_at(Some("t"), at(2));
         assert!(all.ties().named.contains("t"));
-        let second = all.opened_at(at(3));
+        let second = all.opened_at(at(3), None);
         drop(first);
         assert!(!all.ties().named.contains("t"), "named before the second was open");
         all.request_at(Some("t"), at(4));
         assert!(all.ties().named.contains("t"));
         drop(second);
-        let _third = all.opened_at(at(4));
+        let _third = all.opened_at(at(4), None);
         assert_eq!(all.ties().named, BTreeSet::new());
+    }
+
+    #[tokio::test]
+    async fn what_the_program_has_closed_proves_nothing_although_nobody_has_read_its_end() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let all = Connections::default();
+        let mut first = std::net::TcpStream::connect(address).unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        let _first = all.opened(&accepted);
+        std::io::Write::write_all(&mut first, b"GET / HTTP/1.1\r\n").unwrap();
+        all.request(Some("t"));
+        assert!(all.ties().named.contains("t"), "open, with something unread");
+        drop(first);
+        let _second = std::net::TcpStream::connect(address).unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        let before = Timestamp::now();
+        let _next = all.opened(&accepted);
+        all.request(None);
+        let ties = all.ties();
+        assert!(ties.since.is_some_and(|since| since >= before), "{ties:?}");
+        assert!(ties.named.is_empty(), "{ties:?}");
     }
 
     #[test]
     fn the_memory_of_names_has_an_end() {
         let all = Connections::default();
-        let _open = all.opened_at(at(1));
+        let _open = all.opened_at(at(1), None);
         for n in 0..ROOM + 10 {
             all.request_at(Some(&n.to_string()), at(2));
         }

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use http::StatusCode;
 use jiff::Timestamp;
+use sluice_dialect::{Submission, TaskFacts};
+use sluice_shared::resource::Place;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
-
-use crate::wire::{Submission, TaskFacts};
 
 /// Something that passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub enum TapEvent {
     Submitting {
         /// What is asked for.
         submission: Submission,
-        /// Region it goes to.
-        region: String,
+        /// Where it goes.
+        place: Place,
         /// When.
         at: Timestamp,
     },
@@ -26,8 +26,8 @@ pub enum TapEvent {
     Submitted {
         /// What was asked for, with the `clientToken` under which it was sent.
         submission: Submission,
-        /// Region it went to.
-        region: String,
+        /// Where it went.
+        place: Place,
         /// ARN of the task.
         task_id: String,
         /// Whether the answer is that of an earlier, identical submission (see
@@ -40,8 +40,8 @@ pub enum TapEvent {
     SubmissionRefused {
         /// What was asked for, with the `clientToken` under which it was sent.
         submission: Submission,
-        /// Region it went to.
-        region: String,
+        /// Where it went.
+        place: Place,
         /// Status of the answer.
         status: StatusCode,
         /// Kind of the error, as the vendor names it.
@@ -57,8 +57,8 @@ pub enum TapEvent {
     SubmissionUnknown {
         /// What was asked for.
         submission: Submission,
-        /// Region it went to.
-        region: String,
+        /// Where it went.
+        place: Place,
         /// What went wrong.
         error: String,
         /// When.
@@ -68,8 +68,8 @@ pub enum TapEvent {
     Polled {
         /// What the answer says.
         facts: TaskFacts,
-        /// Region it came from.
-        region: String,
+        /// Where it came from.
+        place: Place,
         /// When.
         at: Timestamp,
     },
@@ -243,20 +243,21 @@ fn matters(event: &TapEvent) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sluice_dialect::braket;
 
     fn polled(task: &str, status: &str) -> TapEvent {
         let body = format!(r#"{{"quantumTaskArn": "{task}", "status": "{status}"}}"#);
         TapEvent::Polled {
-            facts: TaskFacts::of(body.as_bytes()).unwrap(),
-            region: "us-east-1".into(),
+            facts: braket::task(body.as_bytes()).unwrap(),
+            place: Place::Region("us-east-1".into()),
             at: Timestamp::UNIX_EPOCH,
         }
     }
 
     fn submitted(task: &str) -> TapEvent {
         TapEvent::Submitted {
-            submission: Submission::of(b"{}").unwrap(),
-            region: "us-east-1".into(),
+            submission: braket::submission(b"{}").unwrap(),
+            place: Place::Region("us-east-1".into()),
             task_id: task.into(),
             known: false,
             at: Timestamp::UNIX_EPOCH,

@@ -13,6 +13,8 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use jiff::Timestamp;
+use sluice_dialect::{Submission, braket};
+use sluice_shared::resource::Place;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -32,7 +34,6 @@ use crate::operation::Operation;
 use crate::polls::{Asked, Key as PollKey, Polls, Throttled, Whole};
 use crate::quota::Quota;
 use crate::upstream::{self, Away};
-use crate::wire::{self, Submission, TaskFacts};
 
 /// The connection is closed without a status, as the program would have seen it without us.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +113,7 @@ impl Forwarder {
             Ok(accepted) => accepted,
             Err(refused) => return Ok(*refused),
         };
-        let named = arn.as_deref().filter(|_| operation.names_a_task()).and_then(wire::arn_of);
+        let named = arn.as_deref().filter(|_| operation.names_a_task()).and_then(braket::arn_of);
         self.connections.request(named.as_deref());
         match (operation, arn) {
             (Operation::CreateQuantumTask, _) => {
@@ -154,10 +155,10 @@ impl Forwarder {
                 Asked::Throttled(Outcome::Whole(whole))
             }
             Outcome::Whole(whole) => {
-                let facts = whole.status.is_success().then(|| TaskFacts::of(&whole.body)).flatten();
+                let facts = whole.status.is_success().then(|| braket::task(&whole.body)).flatten();
                 if let Some(facts) = facts.clone() {
-                    let region = accepted.claim.region.clone();
-                    self.outbox.put(TapEvent::Polled { facts, region, at: Timestamp::now() });
+                    let place = Place::Region(accepted.claim.region.clone());
+                    self.outbox.put(TapEvent::Polled { facts, place, at: Timestamp::now() });
                 }
                 Asked::Whole(whole, facts.map(Box::new))
             }
@@ -185,7 +186,7 @@ impl Forwarder {
         let outcome = self.exchange(accepted, Throttled::AskAgain).await;
         if let Outcome::Whole(whole) = &outcome
             && whole.status.is_success()
-            && let Some(job) = wire::job_of(&whole.body)
+            && let Some(job) = braket::job_of(&whole.body)
         {
             self.outbox.put(TapEvent::JobCreated { job, at: Timestamp::now() });
         }
@@ -196,7 +197,7 @@ impl Forwarder {
         let outcome = self.exchange(accepted, Throttled::AskAgain).await;
         self.polls.forget(arn);
         let response = self.respond(accepted, outcome)?;
-        if let Some(task_id) = wire::arn_of(arn) {
+        if let Some(task_id) = braket::arn_of(arn) {
             let (status, at) = (response.status(), Timestamp::now());
             self.outbox.put(TapEvent::CancelRequested { task_id, status, at });
         }
@@ -208,13 +209,13 @@ impl Forwarder {
         mut accepted: Accepted,
         ties: Ties,
     ) -> Result<Response<Body>, HungUp> {
-        let region = accepted.claim.region.clone();
+        let place = Place::Region(accepted.claim.region.clone());
         // What is no submission is for the vendor to judge.
-        let Some(mut submission) = Submission::of(&accepted.body) else {
+        let Some(mut submission) = braket::submission(&accepted.body) else {
             return self.pass(&accepted).await;
         };
         let own_body = accepted.body.clone();
-        let asked = Intended { submission: submission.clone(), region: region.clone(), ties };
+        let asked = Intended { submission: submission.clone(), place: place.clone(), ties };
         let forward = tokio::select! {
             forward = self.intend(&asked) => forward,
             // Whoever comes next asks anew; this question must not take its task.
@@ -226,12 +227,12 @@ impl Forwarder {
             // The others ask for what may have been paid for already.
             Forward::Send => {
                 if let Some(refused) = self.guarded(&submission).await {
-                    self.outbox.put(told(&refused, true, submission, region));
+                    self.outbox.put(told(&refused, true, submission, place));
                     return self.respond(&accepted, refused);
                 }
             }
             Forward::SendWith(token) => {
-                if let Some(body) = wire::with_token(&own_body, &token) {
+                if let Some(body) = braket::with_token(&own_body, &token) {
                     accepted.body = body.into();
                     accepted.token = true;
                     sent_as = Some(token);
@@ -240,7 +241,7 @@ impl Forwarder {
             Forward::Known(task_id) => {
                 let response = answer::known_task(&task_id);
                 let (known, at) = (true, Timestamp::now());
-                self.outbox.put(TapEvent::Submitted { submission, region, task_id, known, at });
+                self.outbox.put(TapEvent::Submitted { submission, place, task_id, known, at });
                 return Ok(response);
             }
         }
@@ -251,7 +252,7 @@ impl Forwarder {
         }
         self.outbox.put(TapEvent::Submitting {
             submission: submission.clone(),
-            region: region.clone(),
+            place: place.clone(),
             at: Timestamp::now(),
         });
         let (mut outcome, mut certain) = self.exchange_certain(&accepted).await;
@@ -268,7 +269,7 @@ impl Forwarder {
         }
         let own = submission.clone();
         submission.client_token = sent_as;
-        let event = told(&outcome, certain, submission, region);
+        let event = told(&outcome, certain, submission, place);
         if let (Some(guard), TapEvent::SubmissionRefused { void: true, .. }) = (&self.guard, &event)
         {
             guard.refused(&own);
@@ -336,38 +337,38 @@ fn kind_of(whole: &Whole) -> Option<&str> {
 fn is_token_refused(outcome: &Outcome) -> bool {
     let Outcome::Whole(whole) = outcome else { return false };
     whole.status.is_client_error()
-        && wire::message_of(&whole.body).is_some_and(|text| text.contains("clientToken"))
+        && braket::message_of(&whole.body).is_some_and(|text| text.contains("clientToken"))
 }
 
 /// The event that tells what came of a submission; `certain`: no
 /// earlier attempt can have made a task.
-fn told(outcome: &Outcome, certain: bool, submission: Submission, region: String) -> TapEvent {
+fn told(outcome: &Outcome, certain: bool, submission: Submission, place: Place) -> TapEvent {
     let at = Timestamp::now();
     match outcome {
         Outcome::Whole(whole) if whole.status.is_success() => {
-            if let Some(task_id) = wire::task_id_of(&whole.body) {
-                return TapEvent::Submitted { submission, region, task_id, known: false, at };
+            if let Some(task_id) = braket::task_id_of(&whole.body) {
+                return TapEvent::Submitted { submission, place, task_id, known: false, at };
             }
             let error = format!("the vendor answered {} without an ARN", whole.status);
-            TapEvent::SubmissionUnknown { submission, region, error, at }
+            TapEvent::SubmissionUnknown { submission, place, error, at }
         }
         Outcome::Whole(whole) | Outcome::KeysEnded(whole) => TapEvent::SubmissionRefused {
             submission,
-            region,
+            place,
             status: whole.status,
             error_type: kind_of(whole).map(str::to_owned),
-            message: wire::message_of(&whole.body),
+            message: braket::message_of(&whole.body),
             // After an error of the vendor's own the task may exist all the same.
             void: certain && whole.status.is_client_error(),
             at,
         },
         Outcome::Other(response) => {
             let error = format!("the vendor's answer {} was too long", response.status());
-            TapEvent::SubmissionUnknown { submission, region, error, at }
+            TapEvent::SubmissionUnknown { submission, place, error, at }
         }
         Outcome::GaveUp { error, arrived: false, .. } => TapEvent::SubmissionRefused {
             submission,
-            region,
+            place,
             status: StatusCode::SERVICE_UNAVAILABLE,
             error_type: None,
             message: Some(error.clone()),
@@ -375,7 +376,7 @@ fn told(outcome: &Outcome, certain: bool, submission: Submission, region: String
             at,
         },
         Outcome::GaveUp { error, arrived: true, .. } | Outcome::HungUp { error } => {
-            TapEvent::SubmissionUnknown { submission, region, error: error.clone(), at }
+            TapEvent::SubmissionUnknown { submission, place, error: error.clone(), at }
         }
     }
 }

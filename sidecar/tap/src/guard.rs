@@ -2,8 +2,7 @@
 
 use futures::future::BoxFuture;
 use http::StatusCode;
-
-use crate::wire::Submission;
+use sluice_dialect::Submission;
 
 /// Asked before a submission is sent that would make a new task.
 pub trait Guard: Send + Sync {

@@ -1,9 +1,10 @@
 //! The seam before a submission is forwarded.
 
 use futures::future::BoxFuture;
+use sluice_dialect::Submission;
+use sluice_shared::resource::Place;
 
 use crate::connections::Ties;
-use crate::wire::Submission;
 
 /// Asked before each submission: writes down that it is about to be made, and may know that the
 /// task exists already.
@@ -19,8 +20,8 @@ pub trait Intents: Send + Sync {
 pub struct Asked {
     /// What is asked for.
     pub submission: Submission,
-    /// Region it goes to.
-    pub region: String,
+    /// Where it goes.
+    pub place: Place,
     /// What proves that the program is the one that asked before.
     pub ties: Ties,
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::interval;
 use crate::quota::{Asks, Quota};
-use crate::wire::TaskFacts;
+use sluice_dialect::TaskFacts;
 
 /// An answer of the vendor that was read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,5 @@
 use super::*;
+use sluice_dialect::braket;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn polls() -> Polls {
@@ -15,7 +16,7 @@ fn whole(status: &str, position: &str) -> Asked<()> {
     let body = format!(
         r#"{{"quantumTaskArn": "a", "status": "{status}", "queueInfo": {{"position": "{position}"}}}}"#
     );
-    let facts = TaskFacts::of(body.as_bytes());
+    let facts = braket::task(body.as_bytes());
     let whole =
         Whole { status: StatusCode::OK, headers: HeaderMap::new(), body: Bytes::from(body) };
     Asked::Whole(Arc::new(whole), facts.map(Box::new))

@@ -86,7 +86,7 @@ impl Tap {
                 accepted = accept(&listener, &room) => accepted,
             };
             let Some((stream, permit)) = accepted else { continue };
-            let open = forwarder.connections.opened();
+            let open = forwarder.connections.opened(&stream);
             let forwarder = Arc::clone(&forwarder);
             let connection = connection(stream, forwarder, config.limits.header_time);
             let connection = graceful.watch(connection);

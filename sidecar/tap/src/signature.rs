@@ -7,7 +7,7 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, si
 use aws_sigv4::sign::v4::SigningParams;
 use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
-use sha2::{Digest, Sha256};
+use sluice_dialect::sha256_hex;
 
 use crate::headers::{CONTENT_SHA256, DATE, SECURITY_TOKEN};
 
@@ -275,21 +275,6 @@ fn read_time(stamp: &str) -> Option<Timestamp> {
 /// Compares without telling by its duration how much was right.
 fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |odd, (a, b)| odd | (a ^ b)) == 0
-}
-
-/// SHA-256 in lower-case hexadecimal.
-pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-/// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(64), |mut hex, byte| {
-        // Writing into a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 #[cfg(test)]

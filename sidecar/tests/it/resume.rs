@@ -74,6 +74,16 @@ fn submission(running: &Running) -> JoinHandle<String> {
     tokio::spawn(async move { submit(&url, GARNET).await })
 }
 
+/// The same as a program that ends with it: its connections are closed when this returns.
+async fn whole_program(running: &Running) -> String {
+    let url = running.tap_url();
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(submit(&url, GARNET))
+    };
+    tokio::task::spawn_blocking(run).await.unwrap()
+}
+
 fn kill_worker(running: &Running) {
     kill_process(running.worker().unwrap(), Signal::KILL).unwrap();
 }
@@ -156,7 +166,7 @@ async fn a_pod_lost_at_any_point_costs_no_second_task() {
 async fn a_container_that_is_started_again_gets_its_task_and_another_program_a_new_one() {
     let scene = Scene::start().await;
     let running = scene.sidecar("pod-uid-1", &Stamp::default()).await;
-    let first = submission(&running).await.unwrap();
+    let first = whole_program(&running).await;
     scene.recorded(1).await;
     let again = submission(&running);
     // Its connection is new, so it waits for the keeper's word.

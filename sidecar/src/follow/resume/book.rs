@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use sluice_shared::gang::{Intent, MAX_INTENTS, MAX_TASKS, PodRef, VendorStatus};
+use sluice_shared::resource::Place;
 use sluice_tap::Ties;
 
 /// Answers that are remembered: more than the tap has connections.
@@ -19,8 +20,8 @@ pub struct Ask {
     pub ticket: u64,
     /// Digest of the submission, hex.
     pub digest: String,
-    /// Region where it goes.
-    pub region: String,
+    /// Where it goes.
+    pub place: Place,
     /// The client token of the submission.
     pub client_token: Option<String>,
     /// What proves that the program is the one that asked before.
@@ -207,7 +208,7 @@ impl Ledger {
             client_token: token.clone(),
             asked_as: None,
             digest: ask.digest.clone(),
-            region: ask.region.clone(),
+            region: ask.place.to_string(),
             incarnation: incarnation.to_owned(),
             at: MicroTime(ask.at),
         });

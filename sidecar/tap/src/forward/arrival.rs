@@ -12,6 +12,7 @@ use http::{HeaderMap, Method, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use jiff::Timestamp;
+use sluice_dialect::braket;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -25,7 +26,7 @@ use crate::keys::NoCredentials;
 use crate::operation::{Operation, Repeat};
 use crate::signature::{Claim, Covered, verifies};
 use crate::trust::{Key, Refusal, Verdict, is_of_a_role, judge};
-use crate::{answer, upstream, wire};
+use crate::{answer, upstream};
 
 /// A request that was read and belongs to us.
 pub(super) struct Accepted {
@@ -85,7 +86,7 @@ impl Forwarder {
         let Some(url) = upstream::url(&target, path) else {
             return Err(Box::new(answer::not_forwardable(path)));
         };
-        let token = operation.repeat() == Repeat::WithToken && wire::has_token(&body);
+        let token = operation.repeat() == Repeat::WithToken && braket::has_token(&body);
         Ok(Accepted {
             operation,
             url,

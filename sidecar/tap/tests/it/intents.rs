@@ -36,7 +36,7 @@ impl Intents for Book {
             assert!(asked.ties.since.is_some(), "the program is connected");
             self.ties.lock().unwrap().push(asked.ties.clone());
             let _told = Told(&self.dropped);
-            let entry = (asked.submission.client_token.clone(), asked.region.clone());
+            let entry = (asked.submission.client_token.clone(), asked.place.to_string());
             self.seen.lock().unwrap().push(entry);
             if self.hangs {
                 std::future::pending::<()>().await;

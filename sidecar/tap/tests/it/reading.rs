@@ -18,12 +18,12 @@ async fn a_task_s_life_is_seen_by_the_way() {
     let client = bench.own();
 
     let arn = submit(&client, "token-1").await.unwrap();
-    let TapEvent::Submitting { submission, region, .. } = bench.event().await else {
+    let TapEvent::Submitting { submission, place, .. } = bench.event().await else {
         panic!("a submission is told before it is sent")
     };
     assert_eq!(submission.client_token.as_deref(), Some("token-1"));
     assert_eq!((submission.device.as_deref(), submission.shots), (Some(SV1), Some(10)));
-    assert_eq!(region, "us-east-1");
+    assert_eq!(place.to_string(), "us-east-1");
     let TapEvent::Submitted { submission: taken, task_id, known, .. } = bench.event().await else {
         panic!("the ARN is told")
     };

@@ -11,7 +11,7 @@ const QUEUED: &str = r#"{"quantumTaskArn": "arn:aws:braket:us-east-1:12345678901
 
 #[test]
 fn a_queued_task() {
-    let facts = TaskFacts::of(QUEUED.as_bytes()).unwrap();
+    let facts = task(QUEUED.as_bytes()).unwrap();
     assert_eq!(facts.task_id, "arn:aws:braket:us-east-1:123456789012:quantum-task/2f964d09-1");
     assert_eq!((facts.state, facts.position), (TaskState::Queued, Position::At(2)));
     assert_eq!(facts.priority.as_deref(), Some("Normal"));
@@ -31,7 +31,7 @@ fn odd_fields_are_left_out_and_the_rest_is_read() {
     ] {
         let mut root = base.clone();
         root[field] = value;
-        let facts = TaskFacts::of(root.to_string().as_bytes()).unwrap();
+        let facts = task(root.to_string().as_bytes()).unwrap();
         assert_eq!(facts.position, Position::Unknown, "{name}");
         assert_eq!(facts.state, TaskState::Queued, "{name}");
     }
@@ -40,7 +40,7 @@ fn odd_fields_are_left_out_and_the_rest_is_read() {
     root["createdAt"] = json!(1_796_000_000.5);
     root["shots"] = json!("ten");
     root["failureReason"] = json!("too hot");
-    let facts = TaskFacts::of(root.to_string().as_bytes()).unwrap();
+    let facts = task(root.to_string().as_bytes()).unwrap();
     assert_eq!(facts.state, TaskState::Unknown("PONDERING".into()));
     assert_eq!(facts.created_at, Timestamp::from_millisecond(1_796_000_000_500).ok());
     assert_eq!((facts.shots, facts.failure_reason.as_deref()), (None, Some("too hot")));
@@ -49,19 +49,19 @@ fn odd_fields_are_left_out_and_the_rest_is_read() {
 #[test]
 fn garbage_is_nothing() {
     for body in ["", "<html>busy</html>", "[]", "null", "{}", r#"{"status": "QUEUED"}"#, "{\"a\""] {
-        assert_eq!(TaskFacts::of(body.as_bytes()), None, "{body}");
+        assert_eq!(task(body.as_bytes()), None, "{body}");
         assert_eq!(task_id_of(body.as_bytes()), None, "{body}");
         assert!(!has_token(body.as_bytes()), "{body}");
     }
-    assert_eq!(Submission::of(b"[1]"), None);
-    assert_eq!(Submission::of(b"<html>"), None);
+    assert_eq!(submission(b"[1]"), None);
+    assert_eq!(submission(b"<html>"), None);
 }
 
 fn digest(value: &Value) -> String {
-    Submission::of(value.to_string().as_bytes()).unwrap().digest
+    submission(value.to_string().as_bytes()).unwrap().digest
 }
 
-fn submission(source: &str, token: &str) -> Value {
+fn mk_request(source: &str, token: &str) -> Value {
     let action = json!({"source": source, "inputs": {"b": 1, "a": 2.5}});
     json!({"deviceArn": "d", "shots": 10, "action": action.to_string(), "clientToken": token,
            "deviceParameters": "{\"x\":1}", "outputS3Bucket": "b", "outputS3KeyPrefix": "k"})
@@ -70,16 +70,16 @@ fn submission(source: &str, token: &str) -> Value {
 #[test]
 fn the_digest_is_of_what_is_asked_for_and_not_of_how_it_is_written() {
     let program = "OPENQASM 3.0;\ninput float b;\ninput float a;\nqubit[1] q;\nrx(a) q[0];";
-    let one = submission(program, "t1");
-    assert_eq!(digest(&one), digest(&submission(program, "t2")), "another token");
+    let one = mk_request(program, "t1");
+    assert_eq!(digest(&one), digest(&mk_request(program, "t2")), "another token");
     let sorted = program.replace("b;\ninput float a", "a;\ninput float b");
     assert_ne!(sorted, program);
-    assert_eq!(digest(&one), digest(&submission(&sorted, "t1")), "inputs in another order");
+    assert_eq!(digest(&one), digest(&mk_request(&sorted, "t1")), "inputs in another order");
     let spaced = br#"{ "shots": 10, "deviceArn": "d", "deviceParameters": "{ \"x\" : 1 }" }"#;
     let dense = br#"{"deviceArn":"d","deviceParameters":"{\"x\":1}","shots":10,"clientToken":"t"}"#;
     assert_eq!(
-        Submission::of(spaced).unwrap().digest,
-        Submission::of(dense).unwrap().digest,
+        submission(spaced).unwrap().digest,
+        submission(dense).unwrap().digest,
         "other spaces and order"
     );
 
@@ -95,24 +95,24 @@ fn the_digest_is_of_what_is_asked_for_and_not_of_how_it_is_written() {
         assert_ne!(digest(&one), digest(&other), "{name}");
     }
     let reordered = program.replace("qubit[1] q;\nrx(a) q[0];", "rx(a) q[0];\nqubit[1] q;");
-    assert_ne!(digest(&one), digest(&submission(&reordered, "t1")), "other lines keep their order");
+    assert_ne!(digest(&one), digest(&mk_request(&reordered, "t1")), "other lines keep their order");
 }
 
 #[test]
 fn a_submission_s_fields() {
-    let read = Submission::of(submission("s", "t1").to_string().as_bytes()).unwrap();
+    let read = submission(mk_request("s", "t1").to_string().as_bytes()).unwrap();
     assert_eq!(read.client_token.as_deref(), Some("t1"));
     assert_eq!((read.device.as_deref(), read.shots), (Some("d"), Some(10)));
     assert_eq!(read.digest.len(), 64);
-    let tokenless = Submission::of(br#"{"clientToken": 5}"#).unwrap();
+    let tokenless = submission(br#"{"clientToken": 5}"#).unwrap();
     assert_eq!(tokenless.client_token, None);
 }
 
 #[test]
 fn large_submissions_are_compared_as_they_are_written() {
     let large =
-        |source: &str, token: &str| submission(&format!("{source}{}", "x".repeat(LARGE)), token);
-    let read = Submission::of(large("a", "t1").to_string().as_bytes()).unwrap();
+        |source: &str, token: &str| mk_request(&format!("{source}{}", "x".repeat(LARGE)), token);
+    let read = submission(large("a", "t1").to_string().as_bytes()).unwrap();
     assert_eq!(read.client_token.as_deref(), Some("t1"));
     assert_eq!((read.device.as_deref(), read.shots), (Some("d"), Some(10)));
     assert_eq!(read.digest, digest(&large("a", "t2")));
@@ -131,7 +131,7 @@ fn arns_of_paths() {
 proptest! {
     #[test]
     fn bytes_never_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let _ = (TaskFacts::of(&body), Submission::of(&body), task_id_of(&body), message_of(&body));
+        let _ = (task(&body), submission(&body), task_id_of(&body), message_of(&body));
     }
 
     #[test]
@@ -140,7 +140,7 @@ proptest! {
     ) {
         let root = json!({"quantumTaskArn": "a", "status": status, "createdAt": created,
                           "shots": shots, "queueInfo": {"position": position}});
-        let facts = TaskFacts::of(root.to_string().as_bytes()).unwrap();
+        let facts = task(root.to_string().as_bytes()).unwrap();
         prop_assert_eq!(facts.position_text, Some(position));
     }
 

@@ -1,0 +1,179 @@
+//! Pasqal Cloud: batches of jobs. No place in the queue, no length of it.
+//!
+//! Sources: QRMI 0.26.4, pasqal-cloud. The task is the batch. It waits (`PENDING`) until its first
+//! job runs.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use serde_json::Value;
+use sluice_shared::resource::Service;
+use sluice_shared::task::TaskState;
+
+use crate::digest::{canonical, sha256_hex};
+use crate::reading::{is_name, json, list, string};
+use crate::{
+    Abilities, Answer, Call, DeviceFacts, Dialect, Ending, Lost, MESSAGE, Operation, Request,
+    Resume, Running, SignIn, Submission, TaskFacts, Token, TokenCall, quote,
+};
+
+/// The dialect.
+#[derive(Debug)]
+pub(crate) struct Pasqal;
+
+/// Where tokens are bought when no variable says so.
+const TOKENS: &str = "https://authenticate.pasqal.cloud/oauth/token";
+/// What a token is for.
+const AUDIENCE: &str = "https://apis.pasqal.cloud/account/api/v1";
+
+impl Dialect for Pasqal {
+    fn service(&self) -> Service {
+        Service::PasqalCloud
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            position: false,
+            queue: false,
+            cancel: true,
+            resume: Resume::ByRecord,
+            running: Running::Executes,
+            lost: Lost::HangUp,
+        }
+    }
+
+    fn operation(&self, request: Request<'_>) -> Operation {
+        match (request.method.as_str(), request.segments().as_slice()) {
+            ("POST", ["core-fast", "api", "v1", "batches"]) => Operation::Submit,
+            ("GET", ["core-fast", "api", _, "batches", id]) => Operation::Poll((*id).to_owned()),
+            ("PATCH", ["core-fast", "api", _, "batches", id, "cancel"]) => {
+                Operation::Cancel((*id).to_owned())
+            }
+            _ => Operation::Other,
+        }
+    }
+
+    fn submission(&self, request: Request<'_>) -> Option<Submission> {
+        let root: Value = serde_json::from_slice(request.body).ok()?;
+        let runs = list(&root, "jobs").map(|job| job.get("runs").and_then(Value::as_u64));
+        Some(Submission {
+            digest: sha256_hex(canonical(&root).as_bytes()),
+            client_token: None,
+            device: Some(string(&root, "device_type")?),
+            shots: runs.sum(),
+        })
+    }
+
+    fn accepted(&self, _request: Request<'_>, answer: Answer<'_>) -> Option<String> {
+        string(json(answer)?.get("data")?, "id")
+    }
+
+    fn accepted_status(&self) -> StatusCode {
+        StatusCode::CREATED
+    }
+
+    fn task(&self, _id: &str, answer: Answer<'_>) -> Option<TaskFacts> {
+        let root = json(answer)?;
+        let batch = root.get("data")?;
+        let (state, why) = state(&string(batch, "status")?);
+        Some(TaskFacts {
+            device: string(batch, "device_type"),
+            failure_reason: why,
+            created_at: string(batch, "created_at").and_then(|text| text.parse().ok()),
+            ended_at: string(batch, "end_timestamp").and_then(|text| text.parse().ok()),
+            ..TaskFacts::new(string(batch, "id")?, state)
+        })
+    }
+
+    fn message(&self, answer: Answer<'_>) -> Option<String> {
+        let root: Value = serde_json::from_slice(answer.body).ok()?;
+        let data = || root.get("data").and_then(|data| string(data, "description"));
+        string(&root, "message").or_else(data).map(|text| quote(&text, MESSAGE))
+    }
+
+    fn is_task_id(&self, id: &str) -> bool {
+        is_name(id)
+    }
+
+    fn ask_task(&self, id: &str) -> Call {
+        Call::new(Method::GET, format!("/core-fast/api/v2/batches/{id}"))
+    }
+
+    fn ask_device(&self, device: &str) -> Vec<Call> {
+        vec![Call::new(Method::GET, format!("/core-fast/api/v1/devices?device_type={device}"))]
+    }
+
+    fn device(&self, device: &str, answers: &[Option<Answer<'_>>]) -> Option<DeviceFacts> {
+        let root = json((*answers.first()?)?)?;
+        let is_it = |one: &&Value| string(one, "device_type").as_deref() == Some(device);
+        let found = list(&root, "data").find(is_it)?;
+        let status = string(found, "status")?;
+        let availability = string(found, "availability");
+        let is_active = availability.as_deref().is_none_or(|word| word == "ACTIVE");
+        Some(DeviceFacts {
+            is_online: status == "UP" && is_active,
+            status: quote(&status, 64),
+            reason: availability.filter(|_| !is_active).map(|word| quote(&word, 64)),
+            queue: None,
+        })
+    }
+
+    fn cancel(&self, id: &str) -> Call {
+        Call::new(Method::PATCH, format!("/core-fast/api/v2/batches/{id}/cancel"))
+    }
+
+    fn cancelled(&self, answer: Answer<'_>) -> Option<Ending> {
+        let facts = self.task("", answer)?;
+        Some(match facts.state {
+            TaskState::Completed | TaskState::Failed => Ending::Over,
+            state => Ending::Ending(state),
+        })
+    }
+
+    fn sign_in(&self, variable: &dyn Fn(&str) -> Option<String>) -> SignIn {
+        let of = |name: &str| variable(&format!("QRMI_PASQAL_CLOUD_{name}"));
+        if let Some(token) = of("AUTH_TOKEN") {
+            return SignIn::Fixed(vec![("authorization", format!("Bearer {token}").into())]);
+        }
+        let (Some(id), Some(secret)) = (of("CLIENT_ID"), of("CLIENT_SECRET")) else {
+            return SignIn::Nothing {
+                wanted: "QRMI_PASQAL_CLOUD_CLIENT_ID and QRMI_PASQAL_CLOUD_CLIENT_SECRET, or \
+                         QRMI_PASQAL_CLOUD_AUTH_TOKEN",
+            };
+        };
+        SignIn::Token(TokenCall {
+            url: of("AUTH_ENDPOINT").unwrap_or_else(|| TOKENS.to_owned()),
+            fields: vec![
+                ("grant_type", "client_credentials".into()),
+                ("client_id", id.into()),
+                ("client_secret", secret.into()),
+                ("audience", AUDIENCE.into()),
+            ],
+            json: true,
+            beside: Vec::new(),
+        })
+    }
+
+    fn token(&self, answer: Answer<'_>) -> Option<Token> {
+        let root = json(answer)?;
+        let seconds = root.get("expires_in").and_then(Value::as_u64);
+        Some(Token {
+            text: string(&root, "access_token")?.into(),
+            lifetime: seconds.map(Duration::from_secs),
+        })
+    }
+}
+
+/// The state behind a word of the vendor, and why it ended, where the word tells.
+fn state(word: &str) -> (TaskState, Option<String>) {
+    let state = match word {
+        "PENDING" | "PAUSED" => TaskState::Queued,
+        "RUNNING" => TaskState::Running,
+        "DONE" => TaskState::Completed,
+        "ERROR" => TaskState::Failed,
+        "TIMED_OUT" => return (TaskState::Failed, Some("timed out".to_owned())),
+        "CANCELED" | "CANCELLED" => TaskState::Cancelled,
+        other => TaskState::Unknown(quote(other, 64)),
+    };
+    (state, None)
+}

@@ -198,3 +198,6 @@ pub fn of(service: Service) -> &'static dyn Dialect {
         Service::AliceBobFelis => &felis::Felis,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ LAB = $(CARGO_TARGET_DIR)/debug/lab
 # Always the whole workspace: one set of features, so that no dependency is compiled twice.
 BUILD = cargo build --quiet --workspace
 # Most of the plain tests wait for something: more of them at once than there are cores.
-AT_ONCE = 4
+AT_ONCE = 8
 
 .PHONY: help
 help: ## List the targets

@@ -170,10 +170,11 @@ pub fn job_name(arn: &str) -> &str {
     arn.split_once(":job/").map_or(arn, |(_, name)| name)
 }
 
-/// Whether the device is a QPU: anything but a simulator.
+/// Whether the device is a QPU: anything but a simulator of Braket or an emulator of Pasqal
+/// (`EMU_FREE`) or of Alice & Bob (`EMU:1Q:…`).
 #[must_use]
 pub fn is_qpu(device: &str) -> bool {
-    !device.contains("quantum-simulator")
+    !device.contains("simulator") && !device.starts_with("EMU_") && !device.starts_with("EMU:")
 }
 
 #[cfg(test)]
@@ -215,6 +216,8 @@ mod tests {
             ("arn:aws:braket:us-east-1::device/annealer/d-maker/A2", "d-maker A2", true),
             ("arn:aws:braket:::device/thing", "thing", true),
             ("garnet", "garnet", true),
+            ("EMU_FREE", "EMU_FREE", false),
+            ("EMU:1Q:LESCANNE_2020", "EMU:1Q:LESCANNE_2020", false),
             ("", "", true),
         ];
         for (arn, name, qpu) in rows {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use kube::Client;
 use listenfd::ListenFd;
+use sluice_shared::names;
 use sluice_shared::process::shutdown;
-use sluice_tap::{Quota, Tap, TapEvent};
+use sluice_tap::{Quota, Rights, Tap, TapEvent};
 use tokio::net::TcpListener as AsyncListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -34,7 +35,9 @@ use crate::vendor::Vendor;
 use crate::vendor::braket::Braket;
 use crate::vendor::credentials::Renewed;
 use crate::vendor::http;
+use crate::vendor::rest::Rest;
 use crate::vendor::settings::Settings;
+use crate::vendor::vendors::Vendors;
 
 /// Things seen that wait for the loop; senders wait beyond that.
 const SEEN: usize = 256;
@@ -69,7 +72,9 @@ fn complain(error: &anyhow::Error) -> ExitCode {
 }
 
 fn serve(args: Args) -> Result<()> {
-    let config = Config::of(args.pod, args.ports)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let config =
+        Config::of(args.pod, args.ports)?.with_resources(variable(names::ENV_RESOURCES), &variable);
     // One thread is enough for one program, and keeps the memory small.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -123,7 +128,7 @@ impl Sockets {
             socket.local_addr().map_or_else(|error| error.to_string(), |a| a.to_string())
         };
         let tap = self.tap.as_ref().map_or_else(|| "no tap".to_owned(), address);
-        info!("listening on {} for announcements, {tap} for Braket", address(&self.control));
+        info!("listening on {} for announcements, {tap} for the vendors", address(&self.control));
     }
 
     /// Takes over what the parent handed down.
@@ -154,7 +159,7 @@ fn bind(port: u16, what: &str) -> Result<TcpListener> {
 /// The worker, wired and not yet running.
 pub struct Worker {
     config: Config,
-    braket: Arc<Braket>,
+    vendors: Arc<Vendors>,
     credentials: Renewed,
     tap: Option<(Tap, AsyncListener)>,
     control: AsyncListener,
@@ -194,15 +199,18 @@ impl Worker {
         let seen = mpsc::channel(SEEN);
         let clock = Clock::wall();
         let shown = watch::Sender::new(Arc::new(State::new(rules(&config), clock.now())));
+        let tap_config = sluice_tap::Config {
+            upstream: config.upstream.clone(),
+            resources: config.resources.clone(),
+            roots: config.roots.clone(),
+            quota: Arc::clone(&quota),
+            ..sluice_tap::Config::default()
+        };
+        let client_of_resources = sluice_tap::client(&tap_config)?;
+        let mut rights = Rights::default();
         let tap = match sockets.tap {
             None => None,
             Some(socket) => {
-                let tap_config = sluice_tap::Config {
-                    upstream: config.upstream.clone(),
-                    roots: config.roots.clone(),
-                    quota: Arc::clone(&quota),
-                    ..sluice_tap::Config::default()
-                };
                 let mut tap = Tap::new(tap_config, credentials.shared(), events.0.clone())?;
                 if let Some(till) = Till::of(&rules(&config), shown.subscribe()) {
                     tap = tap.with_guard(Arc::new(till));
@@ -211,13 +219,17 @@ impl Worker {
                     let ledger = Ledger::new(seen.0.clone(), shown.subscribe(), clock.clone());
                     tap = tap.with_intents(Arc::new(ledger));
                 }
+                rights = tap.rights();
                 Some((tap, listener(socket)?))
             }
         };
         let braket = Braket::new(credentials.clone(), config.endpoint.clone())
             .through(config.hosts, http::client(&config.roots));
+        let variable = |name: &str| std::env::var(name).ok();
+        let routes = config.resources.clone();
+        let rest = Rest::new(client_of_resources, routes, &variable, &rights);
         Ok(Self {
-            braket: Arc::new(braket),
+            vendors: Arc::new(Vendors::new(braket, rest)),
             credentials,
             tap,
             control: listener(sockets.control)?,
@@ -261,20 +273,20 @@ impl Worker {
             pod_uid: self.config.pod_uid.clone(),
         };
         let mut gang = spawn_gang(self.client, name, seen.clone(), wanted_by_writer);
-        let check = Arc::clone(&self.braket);
+        let locate = Arc::clone(&self.vendors);
         let router = control::router(Control {
             seen: seen.clone(),
             shown: self.shown.subscribe(),
-            check: Arc::new(move |id| check.check_id(id)),
+            locate: Arc::new(move |resource, id| locate.place(resource, id)),
         });
         let mut control = tokio::spawn(axum::serve(self.control, router).into_future());
         let mut intake = tokio::spawn(intake::run(events_of_tap, seen, self.credentials));
         let mut tapped = tokio::spawn(serve_tap(self.tap, stop.clone()));
         let ended = CancellationToken::new();
         let mut shown = self.shown.subscribe();
-        let (vendor, clock) = (Arc::clone(&self.braket), self.clock.clone());
+        let (vendor, clock) = (Arc::clone(&self.vendors), self.clock.clone());
         let watch = Watch {
-            vendor: self.braket,
+            vendor: self.vendors,
             seen: seen_by_loop,
             wanted,
             shown: self.shown,
@@ -353,7 +365,7 @@ fn introduce(config: &Config) {
     if let Some(why) = &config.not_tapped {
         warn!(
             "the program is not tapped: {why}; it has to tell its task: POST \
-             http://127.0.0.1:{port}/v1/tasks {{\"id\": \"<task ARN>\"}}"
+             http://127.0.0.1:{port}/v1/tasks {{\"id\": \"<task id>\"}}"
         );
     }
 }

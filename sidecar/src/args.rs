@@ -4,9 +4,10 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use sluice_shared::names;
 use sluice_shared::naming::gang_name;
 use sluice_shared::process::telemetry::LogArgs;
+use sluice_shared::resource::Resource;
 use sluice_shared::role::{Role, UnknownRole};
 use sluice_shared::stamp::{Discovery, Stamp, StampError};
-use sluice_tap::{Endpoint, EndpointError, Hosts, Roots, Upstream};
+use sluice_tap::{Endpoint, EndpointError, Hosts, Roots, Route, Upstream};
 
 use crate::vendor::settings::Settings;
 
@@ -113,6 +114,8 @@ pub struct Config {
     pub endpoint: Option<String>,
     /// The same for the tap.
     pub upstream: Upstream,
+    /// The resources of QRMI that the program can reach.
+    pub resources: Vec<Route>,
     /// Region where the token service is asked.
     pub region: Option<String>,
     /// Which hosts of the vendor the sidecar itself asks.
@@ -194,6 +197,7 @@ impl Config {
             not_tapped: given(pod.not_tapped).or(by_announcement),
             endpoint: endpoint.map(|(_, value)| value),
             upstream,
+            resources: Vec::new(),
             region: given(pod.region).or(given(pod.default_region)),
             hosts: Hosts::default(),
             roots: Roots::default(),
@@ -211,12 +215,37 @@ impl Config {
 }
 
 impl Config {
+    /// The same with the resources of the program. `list` is what the webhook found, as JSON;
+    /// `variable` reads the environment. What cannot be used becomes a hint, and an answer to who
+    /// uses it: the other resources still work.
+    #[must_use]
+    pub fn with_resources(
+        mut self,
+        list: Option<String>,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        let Some(list) = given(list) else { return self };
+        match serde_json::from_str::<Vec<Resource>>(&list) {
+            Ok(all) => {
+                self.resources =
+                    all.into_iter().map(|resource| route(resource, variable)).collect();
+            }
+            Err(error) => {
+                self.hints.push(format!("{} cannot be used: {error}", names::ENV_RESOURCES));
+            }
+        }
+        for Route { endpoint, .. } in &self.resources {
+            self.hints.extend(endpoint.as_ref().err().cloned());
+        }
+        self
+    }
+
     /// The same with what the program's AWS settings say. Endpoints of the environment go before
     /// those of a profile.
     #[must_use]
     pub fn with(mut self, settings: &Settings) -> Self {
         if self.not_tapped.is_none() {
-            self.hints = settings.hints();
+            self.hints.extend(settings.hints());
         }
         if let (None, Some(url)) = (&self.endpoint, &settings.endpoint) {
             match Endpoint::parse(url) {
@@ -237,6 +266,27 @@ impl Config {
         self.roots = settings.roots();
         self
     }
+}
+
+/// Where a resource is, by the variables that the program had before the tap.
+fn route(resource: Resource, variable: &dyn Fn(&str) -> Option<String>) -> Route {
+    let read = |name: &String| given(variable(&format!("{}{name}", names::ENV_UPSTREAM_PREFIX)));
+    let found = resource.endpoints().find_map(|name| Some((read(&name)?, name)));
+    let own = format!("http://127.0.0.1:{}/", names::TAP_PORT);
+    let endpoint = match (found, resource.service.row().default_endpoint) {
+        (Some((url, name)), _) if url.starts_with(&own) => {
+            Err(format!("the variable {name} of the program is the sidecar's own address"))
+        }
+        (Some((url, name)), _) => Endpoint::parse(&url)
+            .map_err(|error| format!("the variable {name} of the program: {error}")),
+        (None, Some(url)) => Endpoint::parse(url).map_err(|error| error.to_string()),
+        (None, None) => Err(format!(
+            "no endpoint of {resource} is set; set {} to the URL of {}",
+            resource.endpoints().next().unwrap_or_default(),
+            resource.service.row().label
+        )),
+    };
+    Route { resource, endpoint }
 }
 
 /// An empty variable is one that is not set.
@@ -306,6 +356,45 @@ mod tests {
         let kept = Config::of(mk_pod(), PORTS).unwrap().with(&bad);
         assert_eq!(kept.upstream, Upstream::default());
         assert!(kept.hints[0].starts_with("endpoint_url of the profile"), "{:?}", kept.hints);
+    }
+
+    #[test]
+    fn every_resource_has_an_endpoint_or_a_sentence() {
+        let variable = |name: &str| {
+            let value = match name {
+                "SLUICE_UPSTREAM_garnet_QRMI_IQM_ISA_ENDPOINT" => "https://iqm.example/x",
+                "SLUICE_UPSTREAM_old_QRMI_IBM_QRS_ENDPOINT" => "https://ibm.example/api/v1",
+                "SLUICE_UPSTREAM_bad_QRMI_IQM_ISA_ENDPOINT" => "nowhere",
+                "SLUICE_UPSTREAM_loop_QRMI_IQM_ISA_ENDPOINT" => "http://127.0.0.1:8731/x",
+                "SLUICE_UPSTREAM_empty_QRMI_IQM_ISA_ENDPOINT" => " ",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        };
+        let list = r#"["iqm-server/garnet", "ibm-quantum-compute-service/old", "pasqal-cloud/EMU",
+                       "iqm-server/bad", "iqm-server/loop", "iqm-server/empty"]"#;
+        let config = Config::of(mk_pod(), PORTS).unwrap();
+        let config = config.with_resources(Some(list.to_owned()), &variable);
+        let origins: Vec<_> = config
+            .resources
+            .iter()
+            .map(|route| route.endpoint.as_ref().map(|e| e.target().origin).map_err(|e| &**e))
+            .collect();
+        assert_eq!(origins[0].as_deref(), Ok("https://iqm.example"));
+        assert_eq!(origins[1].as_deref(), Ok("https://ibm.example"));
+        assert_eq!(origins[2].as_deref(), Ok("https://apis.pasqal.cloud"));
+        for (index, expected) in [
+            (3, "bad_QRMI_IQM_ISA_ENDPOINT of the program: the endpoint \"nowhere\""),
+            (4, "loop_QRMI_IQM_ISA_ENDPOINT of the program is the sidecar's own address"),
+            (5, "set empty_QRMI_IQM_ISA_ENDPOINT to the URL of IQM Server"),
+        ] {
+            let why = origins[index].as_ref().unwrap_err();
+            assert!(why.contains(expected), "{why}");
+            assert!(config.hints.iter().any(|hint| hint == why), "{why}");
+        }
+        let odd = Config::of(mk_pod(), PORTS).unwrap();
+        let odd = odd.with_resources(Some(r#"["garnet"]"#.to_owned()), &variable);
+        assert!(odd.resources.is_empty() && odd.hints[0].contains("iqm-server/garnet"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use axum::routing::{get, post};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sluice_shared::resource::Resource;
 use tokio::sync::{mpsc, watch};
 
 use crate::follow::manual::{self, Answer};
@@ -31,8 +32,9 @@ const NEWS: Duration = Duration::from_secs(2);
 /// than clients wait.
 const KEPT: Duration = Duration::from_secs(8);
 
-/// Tells whether an id can be a task's.
-pub type Check = Arc<dyn Fn(&str) -> Result<(), NotATask> + Send + Sync>;
+/// Tells where the task of an id is, by the resource that is named with it, if one is.
+pub type Locate =
+    Arc<dyn Fn(Option<&str>, &str) -> Result<Option<Resource>, NotATask> + Send + Sync>;
 
 /// What the API is connected to.
 #[derive(Clone)]
@@ -41,8 +43,8 @@ pub struct Control {
     pub seen: mpsc::Sender<Seen>,
     /// Shows what is known.
     pub shown: watch::Receiver<Arc<State>>,
-    /// Whether an id can be a task's.
-    pub check: Check,
+    /// Where the task of an id is.
+    pub locate: Locate,
 }
 
 /// Body of an announcement.
@@ -50,6 +52,8 @@ pub struct Control {
 #[serde(deny_unknown_fields)]
 struct Announcement {
     id: String,
+    #[serde(default)]
+    resource: Option<String>,
 }
 
 /// Body of a release, which may also be left out.
@@ -70,7 +74,7 @@ pub fn router(control: Control) -> Router {
         .fallback(|| async {
             refuse(
                 StatusCode::NOT_FOUND,
-                "the sidecar serves POST /v1/tasks {\"id\": \"<task ARN>\"}, POST /v1/release, \
+                "the sidecar serves POST /v1/tasks {\"id\": \"<task id>\"}, POST /v1/release, \
                  GET /v1/state and GET /livez",
             )
         })
@@ -90,22 +94,35 @@ async fn announce(
         Ok(Json(announcement)) => announcement,
         Err(rejection) => {
             let text = format!(
-                "{}; send {{\"id\": \"<task ARN>\"}} with content-type: application/json",
+                "{}; send {{\"id\": \"<task id>\"}} with content-type: application/json, and with \
+                 \"resource\" where the pod has several",
                 rejection.body_text()
             );
             return refuse(rejection.status(), &text);
         }
     };
     let id = announcement.id.trim();
-    if let Err(error) = (control.check)(id) {
-        return refuse(StatusCode::BAD_REQUEST, &error.to_string());
-    }
+    let named = announcement.resource.as_deref().map(str::trim);
+    let resource = match (control.locate)(named, id) {
+        Ok(resource) => resource,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
+    };
     let known = control.shown.borrow().task(id).is_some();
-    if !known && control.seen.send(Seen::Announced { id: id.to_owned() }).await.is_err() {
+    if !known
+        && control
+            .seen
+            .send(Seen::Announced { id: id.to_owned(), resource: resource.clone() })
+            .await
+            .is_err()
+    {
         return ending();
     }
     let status = if known { StatusCode::OK } else { StatusCode::ACCEPTED };
-    (status, Json(json!({"id": id, "followed": true, "known": known}))).into_response()
+    let mut body = json!({"id": id, "followed": true, "known": known});
+    if let Some(resource) = resource {
+        body["resource"] = json!(resource.to_string());
+    }
+    (status, Json(body)).into_response()
 }
 
 /// Opens the gates because the program says so. 202: ordered; 200: ordered before; 409: not
@@ -115,12 +132,13 @@ async fn release(Shared(control): Shared<Control>, body: Bytes) -> Response {
     let wanted: Release = match serde_json::from_slice(body) {
         Ok(wanted) => wanted,
         Err(error) => {
-            let text = format!("{error}; send {{\"id\": \"<task ARN>\"}}, or no body at all");
+            let text = format!("{error}; send {{\"id\": \"<task id>\"}}, or no body at all");
             return refuse(StatusCode::UNPROCESSABLE_ENTITY, &text);
         }
     };
     let id = wanted.id.as_deref().map(str::trim);
-    if let Some(Err(error)) = id.map(|id| (control.check)(id)) {
+    let is_known = id.is_some_and(|id| control.shown.borrow().task(id).is_some());
+    if let Some(Err(error)) = id.filter(|_| !is_known).map(|id| (control.locate)(None, id)) {
         return refuse(StatusCode::BAD_REQUEST, &error.to_string());
     }
     let mut shown = control.shown.clone();

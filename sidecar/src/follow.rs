@@ -4,6 +4,7 @@ mod absorb;
 pub mod cost;
 pub mod decide;
 pub mod manual;
+pub mod passing;
 pub mod plan;
 pub mod report;
 pub mod resume;

@@ -1,17 +1,17 @@
 //! What the tap tells, in the words of the follower.
 
 use jiff::Timestamp;
-use sluice_dialect::{TaskFacts, quote};
+use sluice_dialect::quote;
 use sluice_shared::task::job_name;
 use sluice_tap::TapEvent;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
+use crate::follow::passing::{Submitted, Waiting};
 use crate::follow::report;
-use crate::follow::state::{Line, Seen};
-use crate::vendor::Reading;
-use crate::vendor::answer::position;
+use crate::follow::state::{Line, Seen, Session};
 use crate::vendor::credentials::{Renewed, Source};
+use crate::vendor::rest::reading;
 
 /// Hands on what the tap tells until one of both ends is gone.
 pub(crate) async fn run(
@@ -110,6 +110,9 @@ fn line(event: &TapEvent) -> Option<Line> {
         ),
         TapEvent::JobCreated { job, .. } => (true, hybrid(job)),
         TapEvent::Submitting { .. }
+        | TapEvent::SubmissionWaits { .. }
+        | TapEvent::SessionOpened { .. }
+        | TapEvent::SessionClosed { .. }
         | TapEvent::Submitted { .. }
         | TapEvent::SubmissionRefused { .. }
         | TapEvent::KeysEnded { .. }
@@ -121,20 +124,35 @@ fn line(event: &TapEvent) -> Option<Line> {
 /// What the follower needs to know. PURE.
 fn of(event: &TapEvent) -> Option<Seen> {
     Some(match event.clone() {
-        TapEvent::Submitted { submission, task_id, .. } => Seen::Submitted {
+        TapEvent::Submitted { submission, task_id, place, .. } => Seen::Submitted(Submitted {
+            resource: place.resource().cloned(),
             id: task_id,
             device: submission.device,
             shots: submission.shots,
             digest: Some(submission.digest),
             client_token: submission.client_token,
-        },
+        }),
         TapEvent::SubmissionRefused { submission, status, error_type, message, void, .. } => {
             let kind = error_type.unwrap_or_else(|| status.to_string());
             let message = message.map_or(kind.clone(), |message| format!("{kind}: {message}"));
             let void = submission.client_token.filter(|_| void);
             Seen::SubmissionRefused { message, void }
         }
-        TapEvent::Polled { facts, at, .. } => Seen::Polled(reading(facts), at),
+        TapEvent::Polled { facts, at, place } => {
+            Seen::Polled(reading(facts, place.resource().cloned()), at)
+        }
+        TapEvent::SubmissionWaits { submission, place, task_id, reason, .. } => {
+            Seen::Waits(Waiting {
+                id: task_id,
+                device: submission.device,
+                reason,
+                resource: place.resource().cloned(),
+            })
+        }
+        TapEvent::SessionOpened { session, place, .. } => {
+            Seen::SessionOpened(Session { id: session, place: place.to_string() })
+        }
+        TapEvent::SessionClosed { session, .. } => Seen::SessionClosed(session),
         TapEvent::JobCreated { job, .. } => Seen::TapProblem(Some(hybrid(&job))),
         TapEvent::Refused { message, .. } => {
             Seen::TapProblem(Some(format!("the program's requests are not forwarded: {message}")))
@@ -155,20 +173,6 @@ fn of(event: &TapEvent) -> Option<Seen> {
         | TapEvent::KeysTaken { .. }
         | TapEvent::CancelRequested { .. } => return None,
     })
-}
-
-fn reading(facts: TaskFacts) -> Reading {
-    Reading {
-        id: facts.task_id,
-        device: facts.device,
-        state: facts.state,
-        position: position(facts.position_text.as_deref()),
-        priority: facts.priority.as_deref() == Some("Priority"),
-        reason: facts.failure_reason,
-        submitted_at: facts.created_at,
-        shots: facts.shots,
-        job: facts.job,
-    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,16 @@ pub mod device;
 pub mod front;
 pub mod http;
 mod kept;
+pub mod rest;
 pub mod settings;
+mod token;
+pub mod vendors;
 pub mod window;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sluice_shared::resource::Resource;
 use sluice_shared::task::TaskState;
 
 pub use device::DeviceReading;
@@ -38,6 +42,10 @@ pub struct Reading {
     pub shots: Option<u64>,
     /// ARN of the hybrid job that it belongs to.
     pub job: Option<String>,
+    /// The resource of QRMI through which it is reached; `None` at Braket.
+    pub resource: Option<Resource>,
+    /// The session that it belongs to.
+    pub session: Option<String>,
 }
 
 /// Why a look at a task or device told nothing.
@@ -84,30 +92,71 @@ pub enum Cancelled {
 ///
 /// Each call has its own time-out; none is retried within: the caller decides when to ask again.
 pub trait Vendor: Send + Sync + 'static {
-    /// Looks at a task.
-    fn task(&self, id: &str) -> impl Future<Output = Result<Reading, Failure>> + Send;
+    /// Looks at a task, at a resource or else at Braket.
+    fn task(
+        &self,
+        resource: Option<&Resource>,
+        id: &str,
+    ) -> impl Future<Output = Result<Reading, Failure>> + Send;
     /// Looks at a device, as seen from the region of `task`.
     fn device(
         &self,
+        resource: Option<&Resource>,
         device: &str,
         task: &str,
     ) -> impl Future<Output = Result<DeviceReading, Failure>> + Send;
     /// Asks for the end of a task.
-    fn cancel(&self, id: &str) -> impl Future<Output = Result<Cancelled, Failure>> + Send;
-    /// Whether `id` can be a task of this vendor.
+    fn cancel(
+        &self,
+        resource: Option<&Resource>,
+        id: &str,
+    ) -> impl Future<Output = Result<Cancelled, Failure>> + Send;
+    /// Where a task of this id is: at the resource that is named, or at the only one that its id
+    /// fits.
     ///
     /// # Errors
-    /// Says what a task id looks like.
-    fn check_id(&self, id: &str) -> Result<(), NotATask>;
+    /// Says what a task id looks like, or which resources there are.
+    fn place(&self, resource: Option<&str>, id: &str) -> Result<Option<Resource>, NotATask>;
 }
 
-/// An id that cannot be a task's.
+/// An id that cannot be a task's, or not for certain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{id:?} is not the id of an Amazon Braket quantum task; send the whole ARN, \
-     arn:aws:braket:<region>:<account>:quantum-task/<uuid>"
-)]
-pub struct NotATask {
-    /// What was sent, cut to a readable length.
-    pub id: String,
+pub enum NotATask {
+    /// It is no ARN, and there is nothing but Braket.
+    #[error(
+        "{id:?} is not the id of an Amazon Braket quantum task; send the whole ARN, \
+         arn:aws:braket:<region>:<account>:quantum-task/<uuid>"
+    )]
+    NoArn {
+        /// What was sent, cut to a readable length.
+        id: String,
+    },
+    /// It cannot be an id at that resource.
+    #[error(
+        "{id:?} is not the id of a task at {resource}; send it as the vendor's client prints it"
+    )]
+    Misshapen {
+        /// What was sent, cut to a readable length.
+        id: String,
+        /// Where.
+        resource: Resource,
+    },
+    /// No resource of this pod has that name.
+    #[error("there is no resource {resource:?}; this pod has: {known}")]
+    NoResource {
+        /// What was sent, cut to a readable length.
+        resource: String,
+        /// What there is.
+        known: String,
+    },
+    /// Several resources may have it.
+    #[error(
+        "task {id:?} may be at any of {known}; say where: {{\"id\": …, \"resource\": \"<type>/<name>\"}}"
+    )]
+    Where {
+        /// What was sent, cut to a readable length.
+        id: String,
+        /// What there is.
+        known: String,
+    },
 }

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::pod;
 use crate::quantum::Requests;
 use crate::reason::Reason;
-use crate::shape::tap;
+use crate::shape::{producer, tap};
 use crate::warning::Warning;
 use size::{Counts, Name, Size};
 
@@ -152,10 +152,8 @@ pub fn decide(job: &Job, config: &Config) -> Result<Option<Decision>, Reason> {
     }
     warnings.extend(foreign_scheduler(pod_spec).filter(|_| consumers > 0));
     let untapped = untapped(pod_spec, &requests, on_template, ask.discovery)?;
-    if stamp.max_cost.is_some() && (untapped.is_some() || ask.discovery == Discovery::Announce) {
-        warnings.push(Warning::CeilingNotTapped);
-    }
-    warnings.extend(untapped.map(Warning::NotTapped));
+    warnings.extend(about_tap(untapped, ask.discovery, stamp.max_cost.is_some()));
+    warnings.extend(about_resources(pod_spec, &requests, on_template));
     Ok(Some(Decision { stamp, annotations, convert, warnings }))
 }
 
@@ -206,6 +204,18 @@ fn untapped(
         (Discovery::Tap, Some(why)) => Err(Reason::Untappable(why)),
         (_, why) => Ok(why),
     }
+}
+
+fn about_tap(untapped: Option<tap::Obstacle>, by: Discovery, has_ceiling: bool) -> Vec<Warning> {
+    let passes = untapped.is_some() || by == Discovery::Announce;
+    let ceiling = (has_ceiling && passes).then_some(Warning::CeilingNotTapped);
+    ceiling.into_iter().chain(untapped.map(Warning::NotTapped)).collect()
+}
+
+fn about_resources(spec: &PodSpec, requests: &Requests, asked: &Annotations) -> Vec<Warning> {
+    let containers = pod::qpu_containers(spec, requests, &[], asked);
+    let containers: Vec<&str> = containers.iter().map(String::as_str).collect();
+    producer::about_resources(spec, &containers)
 }
 
 /// The Job with the decision written into it.

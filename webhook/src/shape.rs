@@ -6,6 +6,7 @@ pub mod consumer;
 pub mod credentials;
 pub mod env;
 pub mod producer;
+pub mod resources;
 pub mod sidecar;
 pub mod tap;
 

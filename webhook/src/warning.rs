@@ -4,6 +4,7 @@ use std::fmt;
 
 use sluice_shared::names;
 
+use crate::shape::resources::Remark;
 use crate::shape::tap::Obstacle;
 
 /// Something worth a word. Lines stay short: clients cut at about 120 characters.
@@ -44,6 +45,13 @@ pub enum Warning {
         variable: &'static str,
         /// The file.
         file: String,
+    },
+    /// Something about the resources of QRMI.
+    Resource {
+        /// The container.
+        container: String,
+        /// What.
+        remark: Remark,
     },
     /// A pod without a Job has nobody to share with.
     BareShared,
@@ -116,6 +124,7 @@ impl fmt::Display for Warning {
                 "{variable} of container {container:?} names {file}, which no volume holds: the \
                  sidecar cannot read it; mount it"
             ),
+            Self::Resource { container, remark } => write!(f, "container {container:?}: {remark}"),
             Self::BareShared => f.write_str(
                 "a pod without a Job has nobody to share a task with and is treated as independent",
             ),

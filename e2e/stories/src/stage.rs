@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Secret};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use sluice_lab::{TempNs, await_condition, await_value};
+use sluice_lab::{PythonEnv, TempNs, await_condition, await_value};
 use sluice_shared::gang::QuantumGang;
 use sluice_shared::{names, naming};
 use sluice_vendors::{Config, Emulator, Running, TaskView};
@@ -57,6 +57,7 @@ impl<'w> Stage<'w> {
                     include_str!("../../../examples/variational-loop/program.py"),
                 "batch.py": include_str!("../../../examples/batch/program.py"),
                 "fan-out.py": include_str!("../../../examples/fan-out/program.py"),
+                "qrmi-fan-out.py": include_str!("../../../examples/qrmi/program.py"),
             },
         }))?;
         programs.create(&PostParams::default(), &map).await?;
@@ -100,7 +101,12 @@ impl<'w> Stage<'w> {
     /// a Secret and everything else from plain environment.
     #[must_use]
     pub fn draft(&self, name: &str, pods: u32, program: &str) -> Draft {
-        let python = self.world.python();
+        self.draft_with(self.world.python(), name, pods, program)
+    }
+
+    /// The same with another Python.
+    #[must_use]
+    pub fn draft_with(&self, python: &PythonEnv, name: &str, pods: u32, program: &str) -> Draft {
         let mut mounts = python.mounts();
         let mut volumes = python.volumes();
         if let (Some(mounts), Some(volumes)) = (mounts.as_array_mut(), volumes.as_array_mut()) {

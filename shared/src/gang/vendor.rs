@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pod_of_run;
 use crate::price::{self, Usd};
+use crate::resource::Resource;
 use crate::series::Sample;
 use crate::task::TaskState;
 
@@ -71,6 +72,10 @@ pub struct Task {
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub device: String,
+    /// The resource of QRMI through which it was found, as `<type>/<name>`; absent at Braket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", length(max = 192))]
+    pub resource: Option<Resource>,
     /// The vendor's word for its state.
     #[schemars(length(max = 64))]
     pub state: String,
@@ -88,6 +93,10 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub job: Option<String>,
+    /// The session that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub session: Option<String>,
     /// Number of shots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shots: Option<u64>,

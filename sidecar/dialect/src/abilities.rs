@@ -13,6 +13,8 @@ pub struct Abilities {
     pub resume: Resume,
     /// What the state `RUNNING` proves.
     pub running: Running,
+    /// Where tasks wait.
+    pub waits: Waits,
     /// What may be done when the answer to a submission was lost.
     pub lost: Lost,
 }
@@ -35,6 +37,15 @@ pub enum Running {
     Executes,
     /// The service works on it; the QPU may come later.
     Served,
+}
+
+/// Where tasks wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waits {
+    /// In the vendor's queue.
+    Inside,
+    /// Before the door: a submission is refused until its turn comes, and what is taken runs.
+    AtTheDoor,
 }
 
 /// What may be done when the answer to a submission was lost.

@@ -9,9 +9,21 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use sluice_shared::task::{Position, TaskState};
 
+use crate::abilities::{Abilities, Lost, Resume, Running, Waits};
 use crate::digest::{canonical, hex, sha256_hex};
 use crate::facts::{MESSAGE, Submission, TaskFacts};
 use crate::quote::quote;
+
+/// What Braket can tell and do.
+pub const ABILITIES: Abilities = Abilities {
+    position: true,
+    queue: true,
+    cancel: true,
+    resume: Resume::ByToken,
+    running: Running::Executes,
+    waits: Waits::Inside,
+    lost: Lost::SendAgain,
+};
 
 /// What an answer of `GetQuantumTask` tells. Only id and status are needed; every other field may be
 /// absent or odd.

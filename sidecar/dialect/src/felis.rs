@@ -14,7 +14,7 @@ use crate::digest::{canonical, sha256_hex};
 use crate::reading::{is_name, json, list, string};
 use crate::{
     Abilities, Answer, Call, DeviceFacts, Dialect, Ending, Lost, MESSAGE, Operation, Request,
-    Resume, Running, SignIn, Submission, TaskFacts, quote,
+    Resume, Running, SignIn, Submission, TaskFacts, Waits, quote,
 };
 
 /// The dialect.
@@ -33,6 +33,7 @@ impl Dialect for Felis {
             cancel: true,
             resume: Resume::No,
             running: Running::Executes,
+            waits: Waits::Inside,
             lost: Lost::HangUp,
         }
     }

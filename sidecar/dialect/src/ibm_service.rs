@@ -14,7 +14,7 @@ use crate::digest::{canonical, sha256_hex};
 use crate::reading::{is_name, json, string};
 use crate::{
     Abilities, Answer, Call, DeviceFacts, Dialect, Ending, Lost, MESSAGE, Operation, Request,
-    Resume, Running, SignIn, Submission, TaskFacts, Token, ibm, quote,
+    Resume, Running, SignIn, Submission, TaskFacts, Token, Waits, ibm, quote,
 };
 
 /// The dialect.
@@ -38,6 +38,7 @@ impl Dialect for IbmService {
             cancel: true,
             resume: Resume::ByRecord,
             running: Running::Served,
+            waits: Waits::Inside,
             lost: Lost::HangUp,
         }
     }

@@ -14,7 +14,7 @@ use crate::digest::{canonical, sha256_hex};
 use crate::reading::{is_uuid, json, string};
 use crate::{
     Abilities, Answer, Call, DeviceFacts, Dialect, Ending, Lost, MESSAGE, Operation, Request,
-    Resume, Running, SignIn, Submission, TaskFacts, Token, ibm, quote,
+    Resume, Running, SignIn, Submission, TaskFacts, Token, Waits, ibm, quote,
 };
 
 /// The dialect.
@@ -33,6 +33,7 @@ impl Dialect for IbmSystem {
             cancel: true,
             resume: Resume::No,
             running: Running::Executes,
+            waits: Waits::AtTheDoor,
             lost: Lost::SendAgainUnless { taken: 409 },
         }
     }

@@ -16,7 +16,7 @@ use crate::digest::{canonical, sha256_hex};
 use crate::reading::{is_uuid, json, list, string};
 use crate::{
     Abilities, Answer, Call, DeviceFacts, Dialect, Ending, Lost, MESSAGE, Operation, Request,
-    Resume, Running, SignIn, Submission, TaskFacts, quote,
+    Resume, Running, SignIn, Submission, TaskFacts, Waits, quote,
 };
 
 /// The dialect.
@@ -38,6 +38,7 @@ impl Dialect for Iqm {
             cancel: true,
             resume: Resume::ByRecord,
             running: Running::Executes,
+            waits: Waits::Inside,
             lost: Lost::HangUp,
         }
     }

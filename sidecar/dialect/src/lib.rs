@@ -31,10 +31,10 @@ mod reading;
 use std::fmt;
 
 use http::{Method, StatusCode};
-use sluice_shared::resource::Service;
+use sluice_shared::resource::{Resource, Service};
 use sluice_shared::task::TaskState;
 
-pub use abilities::{Abilities, Lost, Resume, Running};
+pub use abilities::{Abilities, Lost, Resume, Running, Waits};
 pub use call::{Call, SignIn, Token, TokenCall};
 pub use digest::{hex, sha256_hex};
 pub use facts::{DeviceFacts, MESSAGE, Submission, TaskFacts};
@@ -197,6 +197,12 @@ pub fn of(service: Service) -> &'static dyn Dialect {
         Service::PasqalCloud => &pasqal::Pasqal,
         Service::AliceBobFelis => &felis::Felis,
     }
+}
+
+/// What can be told and done at a resource, or at Braket where there is none.
+#[must_use]
+pub fn abilities(resource: Option<&Resource>) -> Abilities {
+    resource.map_or(braket::ABILITIES, |resource| of(resource.service).abilities())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use jiff::Timestamp;
+use sluice_shared::resource::Resource;
 use sluice_shared::task::TaskState;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -55,13 +56,14 @@ pub async fn settle<V: Vendor>(
 
 /// The tasks that the gang's program submitted and that are still live. What it only asked for
 /// belongs to somebody else.
-fn live(shown: &watch::Receiver<Arc<State>>) -> Vec<String> {
+fn live(shown: &watch::Receiver<Arc<State>>) -> Vec<(Option<Resource>, String)> {
     let state = Arc::clone(&shown.borrow());
     let ours = |t: &&Followed| {
         let state = &t.reading.state;
         t.incarnation.is_some() && !state.is_final() && *state != TaskState::Cancelling
     };
-    state.tasks.iter().filter(ours).map(|t| t.reading.id.clone()).collect()
+    let place = |t: &Followed| (t.reading.resource.clone(), t.reading.id.clone());
+    state.tasks.iter().filter(ours).map(place).collect()
 }
 
 async fn verdict(
@@ -78,7 +80,8 @@ async fn verdict(
         let Verdict::Wait(until) = verdict else { return verdict };
         if !announced {
             announced = true;
-            let ids = live(shown).join(", ");
+            let ids: Vec<_> = live(shown).into_iter().map(|(_, id)| id).collect();
+            let ids = ids.join(", ");
             info!("still live at the vendor: {ids}; waiting for word whether the Job was deleted");
         }
         let pause = Duration::try_from(until.duration_since(now)).unwrap_or_default();
@@ -92,12 +95,15 @@ async fn verdict(
     }
 }
 
-async fn cancel_all<V: Vendor>(vendor: &V, ids: Vec<String>) -> BTreeSet<String> {
+async fn cancel_all<V: Vendor>(
+    vendor: &V,
+    ids: Vec<(Option<Resource>, String)>,
+) -> BTreeSet<String> {
     info!("the Job was deleted: cancelling {} live task(s)", ids.len());
     let deadline = Instant::now() + CANCELS;
     stream::iter(ids)
-        .map(|id| async move {
-            let outcome = cancel(vendor, &id, deadline).await;
+        .map(|(resource, id)| async move {
+            let outcome = cancel(vendor, resource.as_ref(), &id, deadline).await;
             tell(&id, outcome).then_some(id)
         })
         .buffer_unordered(AT_ONCE)
@@ -114,7 +120,7 @@ fn tell(id: &str, outcome: Result<Cancelled, Failure>) -> bool {
         Ok(Cancelled::Over) => info!("{name} had ended already: {id}"),
         Err(failure) => {
             let hint = if failure.kind == FailureKind::Denied {
-                "; allow braket:CancelQuantumTask to have this done"
+                "; at Braket, allow braket:CancelQuantumTask to have this done"
             } else {
                 ""
             };
@@ -127,11 +133,16 @@ fn tell(id: &str, outcome: Result<Cancelled, Failure>) -> bool {
 }
 
 /// Asks again after what passes, until the deadline.
-async fn cancel<V: Vendor>(vendor: &V, id: &str, deadline: Instant) -> Result<Cancelled, Failure> {
+async fn cancel<V: Vendor>(
+    vendor: &V,
+    resource: Option<&Resource>,
+    id: &str,
+    deadline: Instant,
+) -> Result<Cancelled, Failure> {
     let mut last = None;
     let asking = async {
         loop {
-            let failure = match vendor.cancel(id).await {
+            let failure = match vendor.cancel(resource, id).await {
                 Ok(done) => return Ok(done),
                 Err(failure) => failure,
             };

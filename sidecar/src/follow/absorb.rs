@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use sluice_shared::gang::{OrderReason, VendorStatus};
-use sluice_shared::policy::Mismatch;
 use sluice_shared::role::Role;
 use sluice_shared::task::{TaskState, device_name};
 
-use super::resume::{self, incarnation};
+use super::resume;
 use super::state::{Device, Followed, GangSeen, Seen, State, Step, Told, say};
-use super::timing::{Doing, FIRST_READ, Now, after, back_off, elapsed, read_interval, seen_from};
-use super::{cost, report, series};
+use super::timing::{Doing, Now, after, back_off, elapsed, read_interval, seen_from};
+use super::{passing, report, series};
 use crate::ending::Fate;
 use crate::vendor::{DeviceReading, Failure, FailureKind, Reading};
 
@@ -27,64 +26,27 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
         Seen::Asked(ask) => resume::ask(state, ask),
         Seen::Withdrawn { ticket } => resume::withdraw(state, ticket),
         Seen::WentOn { ticket } => resume::went_on(state, ticket),
-        Seen::Submitted { id, device, shots, digest, client_token } => {
-            state.refused = None;
-            state.tap_problem = None;
-            let intent = state.ledger.settle(client_token.as_deref());
-            let asked_at = intent.as_ref().map(|intent| intent.at.0);
-            // The token of a later run that waits for this very answer.
-            let heir = intent.as_ref().and_then(|intent| intent.asked_as.clone());
-            // The run that asked, even if another one has begun since.
-            let incarnation = intent.map_or_else(
-                || incarnation(&state.rules.incarnation, state.ledger.producer.as_ref()),
-                |intent| intent.incarnation,
-            );
-            if state.open && state.rules.role == Role::Producer && state.task(&id).is_none() {
-                let name = report::name(&id);
-                say(
-                    steps,
-                    true,
-                    format!("{name} was submitted after the release: consumers may idle again"),
-                );
-            }
-            let known = state.task(&id).is_some_and(|task| task.reading.shots.is_some());
-            let task = find(state, &id, now.at, FIRST_READ);
-            task.reading.device = task.reading.device.take().or(device);
-            task.reading.shots = task.reading.shots.or(shots);
-            task.reading.submitted_at.get_or_insert(now.at);
-            task.digest = task.digest.take().or(digest);
-            task.resumed |= heir.is_some();
-            task.client_token = heir.or(task.client_token.take()).or(client_token);
-            task.incarnation.get_or_insert(incarnation);
-            task.run_asked_at = task.run_asked_at.or(asked_at);
-            if !known {
-                priced(state, &id, steps);
-            }
+        Seen::Submitted(seen) => passing::submitted(state, seen, now, steps),
+        Seen::Waits(seen) => passing::waits(state, seen, now),
+        Seen::SessionOpened(session) => passing::session_opened(state, session, steps),
+        Seen::SessionClosed(id) => {
+            say(steps, false, format!("the program ended session {id}"));
+            state.sessions.retain(|session| session.id != id);
         }
         Seen::SubmissionRefused { message, void } => {
             state.ledger.void(void.as_deref());
             say(steps, true, format!("a submission was refused: {message}"));
             state.refused = Some(message);
         }
-        Seen::Polled(reading, at) => {
-            // Requests get through.
-            state.tap_problem = None;
-            let deciding = state.deciding();
-            let task = find(state, &reading.id, now.at, FIRST_READ);
-            // A program that does not ask for the place tells only the state.
-            let enough = reading.state != TaskState::Queued || reading.position.is_some();
-            if enough {
-                task.polled_at = Some(at);
-            }
-            learn(task, reading, at, now, enough.then_some(deciding));
-        }
-        Seen::Announced { id } => {
+        Seen::Polled(reading, at) => passing::polled(state, reading, at, now),
+        Seen::Announced { id, resource } => {
             if state.task(&id).is_none() {
                 say(steps, false, format!("{} was announced", report::name(&id)));
             }
             // The program says that it is its own.
             let incarnation = state.rules.incarnation.clone();
             let task = find(state, &id, now.at, Duration::ZERO);
+            task.reading.resource = task.reading.resource.take().or(resource);
             task.incarnation.get_or_insert(incarnation);
         }
         Seen::ReleaseAsked { id } => {
@@ -136,7 +98,12 @@ fn regained(task: &Followed, at: Timestamp) -> Option<(String, bool)> {
 }
 
 /// The task with this id, followed from now on if it was not known.
-fn find<'a>(state: &'a mut State, id: &str, at: Timestamp, wait: Duration) -> &'a mut Followed {
+pub(super) fn find<'a>(
+    state: &'a mut State,
+    id: &str,
+    at: Timestamp,
+    wait: Duration,
+) -> &'a mut Followed {
     let index = state.tasks.iter().position(|t| t.reading.id == id).unwrap_or_else(|| {
         state.tasks.push(Followed::found(id.to_owned(), at, after(at, wait)));
         state.tasks.len() - 1
@@ -144,25 +111,15 @@ fn find<'a>(state: &'a mut State, id: &str, at: Timestamp, wait: Duration) -> &'
     &mut state.tasks[index]
 }
 
-/// Tells what a task that has just been submitted costs, and whether it is where it should be.
-fn priced(state: &State, id: &str, steps: &mut Vec<Step>) {
-    let Some(task) = state.task(id) else { return };
-    let name = report::name(id);
-    if let Some(text) = cost::told(state, task) {
-        say(steps, false, format!("{name}: {text}"));
-    }
-    let backend = state.rules.backend.as_deref();
-    if let (Some(device), Some(backend)) = (task.reading.device.as_deref(), backend)
-        && Mismatch::is_elsewhere(device, backend)
-    {
-        let device = device_name(device);
-        say(steps, true, format!("{name} is on {device}, but the chosen backend is {backend}"));
-    }
-}
-
 /// Takes in what was true of a task at `at`. If that is not enough for the next look to be planned
 /// from the `deciding` place, the place that is known stays, and our own look stays due.
-fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, deciding: Option<u32>) {
+pub(super) fn learn(
+    task: &mut Followed,
+    reading: Reading,
+    at: Timestamp,
+    now: Now,
+    deciding: Option<u32>,
+) {
     let stale = task.observed_at.is_some_and(|known| at < known);
     if stale || task.reading.state.is_final() {
         return;
@@ -171,7 +128,9 @@ fn learn(task: &mut Followed, reading: Reading, at: Timestamp, now: Now, decidin
     let device = reading.device.clone().or_else(|| task.reading.device.take());
     let shots = reading.shots.or(task.reading.shots);
     let job = reading.job.clone().or_else(|| task.reading.job.take());
-    let mut reading = Reading { device, submitted_at, shots, job, ..reading };
+    let resource = reading.resource.clone().or_else(|| task.reading.resource.take());
+    let session = reading.session.clone().or_else(|| task.reading.session.take());
+    let mut reading = Reading { device, submitted_at, shots, job, resource, session, ..reading };
     if deciding.is_none() && task.reading.state == reading.state {
         reading.position = task.reading.position.take();
         reading.priority = task.reading.priority;
@@ -355,6 +314,8 @@ fn adopt(state: &mut State, vendor: &VendorStatus, now: Now) -> usize {
             submitted_at: task.submitted_at.as_ref().map(|t| t.0),
             shots: task.shots,
             job: task.job.clone(),
+            resource: task.resource.clone(),
+            session: task.session.clone(),
         };
         found.observed_at = task.observed_at.as_ref().map(|t| t.0);
         if found.reading.state.is_final() {

@@ -9,6 +9,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use sluice_dialect::abilities;
 use sluice_shared::gang::{MAX_TASKS, Order, VendorStatus};
 use sluice_shared::policy::{ReleasePolicy, met};
 use sluice_shared::price::Estimate;
@@ -74,6 +75,7 @@ fn judge(state: &mut State, now: Now, steps: &mut Vec<Step>) {
         say(steps, bad, format!("{name} {text}{tail}"));
         task.said = text;
     }
+    place_untold(state, steps);
     if state.gang.is_none() || state.rules.role != Role::Producer || state.order_stands() {
         return;
     }
@@ -85,6 +87,22 @@ fn judge(state: &mut State, now: Now, steps: &mut Vec<Step>) {
     state.ordered_here = true;
     state.open = false;
     state.told.slow = false;
+}
+
+/// Says once that the policy asks for a place which the vendor does not tell.
+fn place_untold(state: &mut State, steps: &mut Vec<Step>) {
+    let ReleasePolicy::Position(_) = state.rules.policy else { return };
+    let silent = |t: &&Followed| t.counts && !abilities(t.reading.resource.as_ref()).position;
+    let Some(task) = state.tasks.iter().find(silent).filter(|_| !state.told.no_position) else {
+        return;
+    };
+    let (name, policy) = (report::name(&task.reading.id), state.rules.policy);
+    let text = format!(
+        "the policy is {policy}, but the vendor of {name} tells no position: the gates open when \
+         it runs"
+    );
+    state.told.no_position = true;
+    say(steps, true, text);
 }
 
 /// The task that the release is ordered for, and how it satisfies the policy, if the policy is met.

@@ -5,19 +5,21 @@ use sluice_shared::price::Usd;
 
 use super::tests::{GARNET, Play, SV1, mk_gang, mk_reading, mk_rules};
 use super::*;
+use crate::follow::passing::Submitted;
 
 fn usd(text: &str) -> Usd {
     text.parse().unwrap()
 }
 
 fn sent(id: &str, device: &str, shots: u64) -> Seen {
-    Seen::Submitted {
+    Seen::Submitted(Submitted {
+        resource: None,
         id: id.into(),
         device: Some(device.into()),
         shots: Some(shots),
         digest: None,
         client_token: None,
-    }
+    })
 }
 
 fn status(play: &Play) -> sluice_shared::gang::VendorStatus {

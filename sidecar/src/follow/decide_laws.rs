@@ -51,7 +51,7 @@ impl World {
         self.play.see(seen);
         for step in std::mem::take(&mut self.play.steps) {
             match step {
-                Step::Read { id } => self.looks.push(id),
+                Step::Read { id, .. } => self.looks.push(id),
                 Step::ReadDevice { .. } => self.device_looks += 1,
                 Step::Write(status) => {
                     assert!(status.tasks.len() <= MAX_TASKS);

@@ -5,6 +5,7 @@ use sluice_shared::gang::{Consumers, OrderReason, Phase, VendorStatus};
 use sluice_shared::policy::{Follow, ReleasePolicy};
 
 use super::*;
+use crate::follow::passing::Submitted;
 use crate::follow::plan::next_due;
 use crate::follow::state::{GangSeen, Rules};
 use crate::follow::timing::after;
@@ -40,6 +41,8 @@ pub(in crate::follow) fn mk_reading(id: &str, state: &str, position: Option<&str
         submitted_at: None,
         shots: None,
         job: None,
+        resource: None,
+        session: None,
     }
 }
 
@@ -52,13 +55,14 @@ pub(in crate::follow) fn mk_gang(vendor: Option<VendorStatus>) -> GangSeen {
 }
 
 pub(in crate::follow) fn submitted(id: &str) -> Seen {
-    Seen::Submitted {
+    Seen::Submitted(Submitted {
+        resource: None,
         id: id.into(),
         device: Some(GARNET.into()),
         digest: Some("d1".into()),
         shots: None,
         client_token: Some("t1".into()),
-    }
+    })
 }
 
 pub(in crate::follow) fn online() -> DeviceReading {
@@ -147,7 +151,7 @@ impl Play {
     }
 
     fn looks(&self, id: &str) -> usize {
-        self.steps.iter().filter(|s| matches!(s, Step::Read { id: read } if read == id)).count()
+        self.steps.iter().filter(|s| matches!(s, Step::Read { id: read, .. } if read == id)).count()
     }
 
     fn problem(&self) -> Option<String> {
@@ -182,7 +186,7 @@ fn each_policy_is_met_by_its_states_and_by_no_other() {
 fn position_one_asks_for_the_device_and_waits_for_it() {
     let mut play = Play::producer(ReleasePolicy::Front);
     play.gang().see(submitted("t")).poll(mk_reading("t", "QUEUED", Some("1")));
-    let look = Step::ReadDevice { device: GARNET.into(), task: "t".into() };
+    let look = Step::ReadDevice { device: GARNET.into(), task: "t".into(), resource: None };
     assert!(play.steps.contains(&look));
     assert_eq!(play.orders(), []);
     play.device(DeviceReading {
@@ -350,7 +354,7 @@ fn play_now() -> Timestamp {
 #[test]
 fn refused_credentials_are_a_problem_at_once_and_heal() {
     let mut play = Play::producer(ReleasePolicy::Front);
-    play.gang().see(Seen::Announced { id: "t".into() });
+    play.gang().see(Seen::Announced { resource: None, id: "t".into() });
     play.see(Seen::Read("t".into(), play_now(), Err(mk_failure(FailureKind::NoCredentials))));
     let problem = play.writes().last().unwrap().problem.clone().unwrap();
     assert!(problem.contains("no AWS credentials") && problem.contains("gates stay shut"));

@@ -1,6 +1,7 @@
 //! What is due: our own looks at tasks and devices. PURE.
 
 use jiff::Timestamp;
+use sluice_shared::resource::Resource;
 use sluice_shared::task::{Position, TaskState};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub fn next_due(state: &State) -> Option<Timestamp> {
         .iter()
         .filter(|t| !t.reading.state.is_final())
         .map(|t| t.asked_at.map_or(t.due, |asked| after(asked, LOST).max(t.due)));
-    let devices = waiting_devices(state).into_iter().map(|(device, _, position)| {
+    let devices = waiting_devices(state).into_iter().map(|Waiting { device, position, .. }| {
         device_due(state.devices.get(&device), position).unwrap_or(state.started_at)
     });
     let order = state.order.as_ref().filter(|_| !state.open && !state.told.slow);
@@ -41,38 +42,54 @@ pub(super) fn plan(state: &mut State, now: Now, steps: &mut Vec<Step>) {
         let lost = task.asked_at.is_some_and(|asked| elapsed(asked, now.at) >= LOST);
         if task.due <= now.at && (task.asked_at.is_none() || lost) {
             task.asked_at = Some(now.at);
-            steps.push(Step::Read { id: task.reading.id.clone() });
+            let resource = task.reading.resource.clone();
+            steps.push(Step::Read { id: task.reading.id.clone(), resource });
         }
     }
-    for (name, task, position) in waiting_devices(state) {
+    for Waiting { device: name, task, resource, position } in waiting_devices(state) {
         let first_look = || after(now.at, DEVICE_SPREAD.mul_f64(now.luck.clamp(0.0, 1.0)));
         let device = state.devices.entry(name.clone()).or_default();
         device.first_look.get_or_insert_with(first_look);
         let due = device_due(Some(device), position);
         if due.is_none_or(|due| due <= now.at) {
             device.asked_at = Some(now.at);
-            steps.push(Step::ReadDevice { device: name, task });
+            steps.push(Step::ReadDevice { device: name, task, resource });
         }
     }
 }
 
-/// Devices that queued tasks wait for, each with one of the tasks and the best position.
-fn waiting_devices(state: &State) -> Vec<(String, String, Position)> {
-    let mut devices: Vec<(String, String, Position)> = Vec::new();
+/// A device that queued tasks wait for.
+struct Waiting {
+    device: String,
+    /// One of the tasks.
+    task: String,
+    resource: Option<Resource>,
+    /// The best position.
+    position: Position,
+}
+
+/// Devices that queued tasks wait for.
+fn waiting_devices(state: &State) -> Vec<Waiting> {
+    let mut devices: Vec<Waiting> = Vec::new();
     let deciding = state.deciding();
     let queued = state.tasks.iter().filter(|t| t.reading.state == TaskState::Queued);
     for task in queued {
         let Some(device) = &task.reading.device else { continue };
         let position = seen_from(deciding, task.position());
-        match devices.iter_mut().find(|(name, ..)| name == device) {
-            Some((_, _, best)) => {
+        match devices.iter_mut().find(|waiting| waiting.device == *device) {
+            Some(Waiting { position: best, .. }) => {
                 if let (Position::At(place), Position::At(known)) = (position, *best) {
                     *best = Position::At(place.min(known));
                 } else if matches!(position, Position::At(_)) {
                     *best = position;
                 }
             }
-            None => devices.push((device.clone(), task.reading.id.clone(), position)),
+            None => devices.push(Waiting {
+                device: device.clone(),
+                task: task.reading.id.clone(),
+                resource: task.reading.resource.clone(),
+                position,
+            }),
         }
     }
     devices

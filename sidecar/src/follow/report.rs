@@ -48,11 +48,13 @@ fn task(followed: &Followed) -> Task {
     Task {
         id: reading.id.clone(),
         device: cut(reading.device.as_deref().unwrap_or_default(), 256),
+        resource: reading.resource.clone(),
         state: cut(reading.state.as_str(), 64),
         position: reading.position.as_deref().map(|p| cut(p, 64)),
         at_least: followed.view.at_least,
         priority_ahead: followed.view.priority_ahead,
         job: reading.job.as_deref().map(|job| cut(job, 256)),
+        session: reading.session.as_deref().map(|session| cut(session, 256)),
         shots: reading.shots,
         cost: match cost::of_task(followed) {
             Estimate::Fixed(price) => Some(price),
@@ -104,6 +106,10 @@ pub fn describe(followed: &Followed) -> String {
         text.push_str(" on ");
         text.push_str(&device);
     }
+    if let Some(queue) = &followed.view.queue {
+        text.push_str(", no position told, in its queue: ");
+        text.push_str(&cut(queue, 64));
+    }
     if let Some(job) = &reading.job {
         text.push_str(" of hybrid job ");
         text.push_str(&cut(job_name(job), 64));
@@ -140,11 +146,17 @@ pub fn problem(state: &State, at: Timestamp) -> Option<String> {
         let (rank, text) = match failure.kind {
             FailureKind::NoCredentials => (
                 0,
-                format!(
-                    "the sidecar has no AWS credentials ({message}); give them to the container \
-                     that asks for the qpu, by environment, Secret, mounted profile or service \
-                     account; the gates stay shut and it is tried again"
-                ),
+                match task.reading.resource {
+                    Some(_) => format!(
+                        "{message}, on the container that asks for the qpu; the gates stay shut \
+                         and it is tried again"
+                    ),
+                    None => format!(
+                        "the sidecar has no AWS credentials ({message}); give them to the \
+                         container that asks for the qpu, by environment, Secret, mounted profile \
+                         or service account; the gates stay shut and it is tried again"
+                    ),
+                },
             ),
             FailureKind::Expired => (
                 0,
@@ -156,10 +168,18 @@ pub fn problem(state: &State, at: Timestamp) -> Option<String> {
             ),
             FailureKind::Denied => (
                 1,
-                format!(
-                    "the vendor refuses the sidecar's credentials for {name} ({message}); renew \
-                     them or allow braket:GetQuantumTask; the gates stay shut and it is tried again"
-                ),
+                match &task.reading.resource {
+                    Some(resource) => format!(
+                        "{resource} refuses the credentials for {name} since {} ({message}); the \
+                         gates stay shut, and it goes on by itself once they are renewed",
+                        since.strftime("%H:%M")
+                    ),
+                    None => format!(
+                        "the vendor refuses the sidecar's credentials for {name} ({message}); \
+                         renew them or allow braket:GetQuantumTask; the gates stay shut and it is \
+                         tried again"
+                    ),
+                },
             ),
             FailureKind::NotFound if lasted >= UNKNOWN_FOR => (
                 2,
@@ -202,7 +222,7 @@ pub fn farewell(state: &State, cancelled: &BTreeSet<String>) -> String {
         .filter(|t| !t.reading.state.is_final() && !cancelled.contains(&t.reading.id))
         .map(|t| format!("{} {}", t.reading.id, describe(t)))
         .collect();
-    match (live.is_empty(), state.tasks.last()) {
+    let ending = match (live.is_empty(), state.tasks.last()) {
         (true, None) => "ending; no task was seen".to_owned(),
         (true, Some(_)) if !cancelled.is_empty() => {
             format!("ending; {} task(s) cancelled, none is live", cancelled.len())
@@ -211,5 +231,14 @@ pub fn farewell(state: &State, cancelled: &BTreeSet<String>) -> String {
             format!("ending; no task is live, the last was {} {}", last.reading.id, describe(last))
         }
         (false, _) => format!("ending; still live at the vendor: {}", live.join("; ")),
+    };
+    let open: Vec<String> =
+        state.sessions.iter().map(|s| format!("{} at {}", s.id, s.place)).collect();
+    if open.is_empty() {
+        return ending;
     }
+    format!(
+        "{ending}; sessions that the program left open, and that end by themselves: {}",
+        open.join(", ")
+    )
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use sluice_dialect::{Resume, abilities};
 use sluice_shared::gang::{Intent, PodEnd, PodRef, pod_of_run};
 use sluice_shared::task::TaskState;
 
@@ -29,7 +30,6 @@ use super::report;
 use super::state::{Followed, State, Step, say};
 use super::timing::{Now, after, elapsed};
 use crate::vendor::FailureKind;
-use crate::vendor::braket::region_of_task;
 
 /// The keeper tells of a container's restart within this time, also while its leader changes.
 const RESTART_TOLD: Duration = Duration::from_secs(10);
@@ -108,6 +108,11 @@ pub(super) fn answer(state: &mut State, now: Now, steps: &mut Vec<Step>) {
             }
             Judged::Task(id) => hand_on(state, ask, &run, &id, steps),
             Judged::Intent(index) => take_up(state, ask, &run, index, steps),
+            Judged::Lost(index) => {
+                state.ledger.end_intent(index);
+                say(steps, true, lost(&ask));
+                new(state, ask, &run, steps);
+            }
             Judged::New => new(state, ask, &run, steps),
         }
     }
@@ -127,6 +132,8 @@ enum Judged {
     Task(String),
     /// The intent of an earlier run.
     Intent(usize),
+    /// The same, and the vendor cannot be asked whether a task came of it.
+    Lost(usize),
     /// Nothing like it was asked for by an earlier run.
     New,
 }
@@ -148,8 +155,7 @@ fn is_own(ask: &Ask, task: &Followed) -> bool {
 }
 
 fn is_alike(ask: &Ask, task: &Followed) -> bool {
-    task.digest.as_ref() == Some(&ask.digest)
-        && region_of_task(&task.reading.id) == Some(ask.place.to_string().as_str())
+    task.digest.as_ref() == Some(&ask.digest) && task.place().as_ref() == Some(&ask.place)
 }
 
 fn is_alike_intent(ask: &Ask, intent: &Intent) -> bool {
@@ -240,7 +246,8 @@ fn judge(state: &State, ask: &Ask, run: &str, producer: &PodRef, at: Timestamp) 
     let intents = || state.ledger.intents.iter().enumerate();
     let alike = || intents().filter(|(_, i)| is_alike_intent(ask, i));
     if let Some((index, _)) = alike().find(|(_, i)| i.incarnation != run) {
-        return Judged::Intent(index);
+        let by_token = abilities(ask.place.resource()).resume == Resume::ByToken;
+        return if by_token { Judged::Intent(index) } else { Judged::Lost(index) };
     }
     // An equal submission that lives still: is this a second one of the same run, or has the
     // container just been started again, and the keeper has not told yet? Each has to be proved:
@@ -320,6 +327,16 @@ fn take_up(state: &mut State, ask: Ask, run: &str, index: usize, steps: &mut Vec
     say(steps, false, text.to_owned());
     let change = Change::ClaimedIntent(token.clone(), before);
     state.ledger.note(ask, run, Verdict::SendWith(token), change);
+}
+
+/// An earlier submission whose answer nobody has seen.
+fn lost(ask: &Ask) -> String {
+    format!(
+        "an earlier run was about to submit the same to {}, and its answer was lost; that vendor \
+         cannot be asked for it, so the program submits anew; look for the earlier one in the \
+         vendor's list, it may be paid for as well",
+        ask.place
+    )
 }
 
 fn new(state: &mut State, ask: Ask, run: &str, steps: &mut Vec<Step>) {

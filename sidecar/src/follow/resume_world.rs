@@ -16,6 +16,7 @@ use super::super::decide::decide;
 use super::super::state::{GangSeen, Rules, Seen, State, Step};
 use super::super::timing::Now;
 use super::{Ask, Verdict};
+use crate::follow::passing::Submitted;
 use crate::vendor::Reading;
 
 fn arn(n: usize) -> String {
@@ -92,7 +93,7 @@ impl World {
                             queue.push(self.gang());
                         }
                     }
-                    Step::Read { id } => {
+                    Step::Read { id, .. } => {
                         let state = self.states[&id].clone();
                         let reading = Reading {
                             id: id.clone(),
@@ -104,6 +105,8 @@ impl World {
                             reason: None,
                             submitted_at: None,
                             job: None,
+                            resource: None,
+                            session: None,
                         };
                         queue.push(Seen::Read(id, self.at, Ok(reading)));
                     }
@@ -198,13 +201,14 @@ impl World {
     }
 
     pub(super) fn submitted(&mut self, digest: &str, token: &str, id: &str) {
-        self.see(Seen::Submitted {
+        self.see(Seen::Submitted(Submitted {
+            resource: None,
             id: id.to_owned(),
             device: Some("d".into()),
             shots: Some(20),
             digest: Some(digest.to_owned()),
             client_token: Some(token.to_owned()),
-        });
+        }));
     }
 
     /// A whole submission that does not have to wait.

@@ -7,12 +7,15 @@ use jiff::Timestamp;
 use sluice_shared::gang::{Consumers, Folded, Order, OrderReason, Phase, PodRef, VendorStatus};
 use sluice_shared::policy::{Follow, Mismatch, ReleasePolicy, TaskSeen};
 use sluice_shared::price::Usd;
+use sluice_shared::resource::{Place, Resource};
 use sluice_shared::role::Role;
 use sluice_shared::series::Sample;
 use sluice_shared::task::{Position, TaskState};
 
+use super::passing::{Submitted, Waiting};
 use super::resume::{Ask, Ledger};
 use crate::ending::Fate;
+use crate::vendor::braket::region_of_task;
 use crate::vendor::front::Front;
 use crate::vendor::{DeviceReading, Failure, Reading};
 
@@ -73,18 +76,13 @@ pub enum Seen {
         ticket: u64,
     },
     /// A submission went through the tap and the vendor took it.
-    Submitted {
-        /// The vendor's id.
-        id: String,
-        /// Device of the submission.
-        device: Option<String>,
-        /// Number of shots.
-        shots: Option<u64>,
-        /// Digest of the submission, hex.
-        digest: Option<String>,
-        /// The client token under which it was sent.
-        client_token: Option<String>,
-    },
+    Submitted(Submitted),
+    /// The vendor has no room for a submission yet; the task will have this id.
+    Waits(Waiting),
+    /// The program opened a session.
+    SessionOpened(Session),
+    /// The program ended the session of this id.
+    SessionClosed(String),
     /// A submission was refused, by the vendor or by the tap.
     SubmissionRefused {
         /// By whom and why.
@@ -98,6 +96,8 @@ pub enum Seen {
     Announced {
         /// The vendor's id.
         id: String,
+        /// The resource, where it is not Braket.
+        resource: Option<Resource>,
     },
     /// The program asks to open the gates for this task, under the policy `manual`.
     ReleaseAsked {
@@ -149,6 +149,8 @@ pub enum Step {
     Read {
         /// The task.
         id: String,
+        /// The resource, where it is not Braket.
+        resource: Option<Resource>,
     },
     /// Look at a device.
     ReadDevice {
@@ -156,11 +158,22 @@ pub enum Step {
         device: String,
         /// A task that waits for it: names the region of a simulator.
         task: String,
+        /// The resource, where it is not Braket.
+        resource: Option<Resource>,
     },
     /// Make the gang's `status.vendor` this.
     Write(Box<VendorStatus>),
     /// Tell people.
     Say(Line),
+}
+
+/// A session that the program opened: the vendor keeps a device for it, and charges for that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// The vendor's id.
+    pub id: String,
+    /// Where.
+    pub place: String,
 }
 
 /// One line of the log.
@@ -230,6 +243,8 @@ impl Followed {
                 submitted_at: None,
                 shots: None,
                 job: None,
+                resource: None,
+                session: None,
             },
             view: Front::default(),
             counts: false,
@@ -256,6 +271,15 @@ impl Followed {
         match self.reading.state {
             TaskState::Queued => Position::of(self.reading.position.as_deref()),
             _ => Position::Unknown,
+        }
+    }
+
+    /// Where it lives, as far as its id tells.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        match &self.reading.resource {
+            Some(resource) => Some(Place::Resource(resource.clone())),
+            None => region_of_task(&self.reading.id).map(|r| Place::Region(r.to_owned())),
         }
     }
 
@@ -341,6 +365,8 @@ pub struct State {
     pub ledger: Ledger,
     /// When those were last judged.
     pub ledger_at: Timestamp,
+    /// Sessions that the program opened and has not ended.
+    pub sessions: Vec<Session>,
     /// The tap's problem.
     pub tap_problem: Option<String>,
     /// The last refused submission.
@@ -366,6 +392,8 @@ pub struct Told {
     pub slow: bool,
     /// The front is judged by the position alone.
     pub position_alone: bool,
+    /// A place in the queue decides, and the vendor tells none.
+    pub no_position: bool,
     /// The vendor throttles the account, told last at this time.
     pub throttled: Option<Timestamp>,
 }
@@ -398,6 +426,7 @@ impl State {
             written_at: at,
             ledger: Ledger::default(),
             ledger_at: at,
+            sessions: Vec::new(),
             tap_problem: None,
             refused: None,
             asked_for: None,

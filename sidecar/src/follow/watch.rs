@@ -125,18 +125,21 @@ impl<V: Vendor> Watch<V> {
             Step::Write(status) => {
                 self.wanted.send_replace(Some(*status));
             }
-            Step::Read { id } => {
+            Step::Read { id, resource } => {
                 let (vendor, at) = (Arc::clone(&self.vendor), self.clock.now());
                 let quota = Arc::clone(&self.quota);
                 asked.spawn(async move {
-                    let outcome = ask(&quota, Asks::Tasks, async || vendor.task(&id).await).await;
+                    let outcome = ask(&quota, Asks::Tasks, async || {
+                        vendor.task(resource.as_ref(), &id).await
+                    })
+                    .await;
                     Seen::Read(id, at, outcome)
                 });
             }
-            Step::ReadDevice { device, task } => {
+            Step::ReadDevice { device, task, resource } => {
                 let (vendor, quota) = (Arc::clone(&self.vendor), Arc::clone(&self.quota));
                 asked.spawn(async move {
-                    let look = async || vendor.device(&device, &task).await;
+                    let look = async || vendor.device(resource.as_ref(), &device, &task).await;
                     let outcome = ask(&quota, Asks::Devices, look).await;
                     Seen::DeviceRead(device, outcome)
                 });

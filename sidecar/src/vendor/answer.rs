@@ -30,6 +30,8 @@ pub fn reading(id: &str, answer: &GetQuantumTaskOutput) -> Reading {
         submitted_at: Timestamp::from_second(answer.created_at().secs()).ok(),
         shots: u64::try_from(answer.shots()).ok(),
         job: answer.job_arn().map(str::to_owned),
+        resource: None,
+        session: None,
     }
 }
 

@@ -13,6 +13,7 @@ use aws_sdk_braket::{Client, Config};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::http::Response;
 use sluice_dialect::quote;
+use sluice_shared::resource::Resource;
 use sluice_shared::task::TaskState;
 use sluice_tap::Hosts;
 
@@ -111,7 +112,7 @@ impl Braket {
 }
 
 impl Vendor for Braket {
-    async fn task(&self, id: &str) -> Result<Reading, Failure> {
+    async fn task(&self, _resource: Option<&Resource>, id: &str) -> Result<Reading, Failure> {
         let region = region_of_task(id).ok_or_else(|| refused_id(id))?;
         let call = self
             .client(region)
@@ -125,7 +126,12 @@ impl Vendor for Braket {
         }
     }
 
-    async fn device(&self, device: &str, task: &str) -> Result<DeviceReading, Failure> {
+    async fn device(
+        &self,
+        _resource: Option<&Resource>,
+        device: &str,
+        task: &str,
+    ) -> Result<DeviceReading, Failure> {
         let region = region_of_device(device)
             .or_else(|| region_of_task(task))
             .ok_or_else(|| refused_id(task))?;
@@ -137,7 +143,7 @@ impl Vendor for Braket {
         }
     }
 
-    async fn cancel(&self, id: &str) -> Result<Cancelled, Failure> {
+    async fn cancel(&self, _resource: Option<&Resource>, id: &str) -> Result<Cancelled, Failure> {
         let region = region_of_task(id).ok_or_else(|| refused_id(id))?;
         match self.client(region).cancel_quantum_task().quantum_task_arn(id).send().await {
             Ok(answer) => {
@@ -149,10 +155,10 @@ impl Vendor for Braket {
         }
     }
 
-    fn check_id(&self, id: &str) -> Result<(), NotATask> {
+    fn place(&self, _resource: Option<&str>, id: &str) -> Result<Option<Resource>, NotATask> {
         match region_of_task(id) {
-            Some(_) => Ok(()),
-            None => Err(NotATask { id: id.chars().take(QUOTE).collect() }),
+            Some(_) => Ok(None),
+            None => Err(NotATask::NoArn { id: id.chars().take(QUOTE).collect() }),
         }
     }
 }
@@ -160,7 +166,7 @@ impl Vendor for Braket {
 fn refused_id(id: &str) -> Failure {
     Failure {
         kind: FailureKind::Refused,
-        message: NotATask { id: id.chars().take(QUOTE).collect() }.to_string(),
+        message: NotATask::NoArn { id: id.chars().take(QUOTE).collect() }.to_string(),
         retry_after: None,
     }
 }

@@ -4,6 +4,7 @@
 //! and tasks of the Priority queue run before every normal one.
 
 use jiff::Timestamp;
+use sluice_dialect::abilities;
 use sluice_shared::task::{Position, TaskState, device_name};
 
 use super::{DeviceReading, Reading};
@@ -31,6 +32,8 @@ pub struct Front {
     /// Its turn from now, priority tasks counted; 1 is the front. `None` where the position is
     /// not told exactly, or the device does not run tasks now.
     pub place: Option<u32>,
+    /// Tasks in the queue of the device, where the vendor tells no position.
+    pub queue: Option<String>,
     /// Why a task whose position decides does not satisfy the policy.
     pub held_by: Option<String>,
 }
@@ -56,6 +59,13 @@ impl Front {
         }
         if let (DeviceSeen::Read(device), false) = (device, reading.priority) {
             view.priority_ahead = device.priority_queue.filter(|ahead| *ahead > 0);
+        }
+        let tells_place = abilities(reading.resource.as_ref()).position;
+        if let (DeviceSeen::Read(device), false) = (device, tells_place) {
+            let name = device_name(reading.device.as_deref().unwrap_or("the device"));
+            view.held_by = device.rests(now).map(|rest| rest.sentence(&name, now));
+            view.queue.clone_from(&device.queue);
+            return view;
         }
         let Position::At(position) = position else { return view };
         view.place = match device {
@@ -102,11 +112,26 @@ mod tests {
             submitted_at: None,
             shots: None,
             job: None,
+            resource: None,
+            session: None,
         }
     }
 
     fn mk_device(status: &str, priority_queue: Option<u32>) -> DeviceReading {
         DeviceReading { status: status.into(), priority_queue, ..DeviceReading::default() }
+    }
+
+    #[test]
+    fn without_a_position_only_the_queue_and_a_rest_are_told() {
+        let mut reading = mk_reading("QUEUED", None, false);
+        reading.resource = Some("ibm-quantum-compute-service/ibm_fez".parse().unwrap());
+        let works = DeviceReading { queue: Some("4".into()), ..mk_device("ONLINE", None) };
+        let view = Front::of(&reading, DeviceSeen::Read(&works), 1, NOW);
+        assert_eq!((view.front, view.place, view.queue.as_deref()), (false, None, Some("4")));
+        assert_eq!(view.held_by, None);
+        let rests = DeviceReading { queue: Some("4".into()), ..mk_device("maintenance", None) };
+        let view = Front::of(&reading, DeviceSeen::Read(&rests), 1, NOW);
+        assert_eq!(view.held_by.as_deref(), Some("d is maintenance"));
     }
 
     #[test]

@@ -12,17 +12,19 @@ const SOURCE: HeaderName = HeaderName::from_static("x-sluice-answer");
 
 /// An error in Braket's form: the kind in a header, the message in a small JSON body.
 pub(crate) fn error(status: StatusCode, kind: &'static str, message: &str) -> Response<Body> {
-    let body = serde_json::json!({ "message": message }).to_string();
-    let mut response = json(status, body);
+    let mut response = json(status, message_body(message));
     response.headers_mut().insert(ERROR_TYPE, HeaderValue::from_static(kind));
     response
+}
+
+fn message_body(message: &str) -> String {
+    serde_json::json!({ "message": message }).to_string()
 }
 
 /// The same, read to its end.
 pub(crate) fn refused(status: StatusCode, kind: &'static str, message: &str) -> Whole {
     let (parts, _) = error(status, kind, message).into_parts();
-    let body = serde_json::json!({ "message": message }).to_string().into();
-    Whole { status: parts.status, headers: parts.headers, body }
+    Whole { status: parts.status, headers: parts.headers, body: message_body(message).into() }
 }
 
 /// A JSON body.
@@ -57,7 +59,7 @@ pub(crate) fn not_forwardable(path: &str) -> Response<Body> {
 pub(crate) fn too_large(limit: usize) -> Response<Body> {
     let message = format!(
         "The request is larger than the {limit} bytes that the Sluice sidecar forwards. Split the \
-         program, or set discovery: announce so that it talks to Amazon Braket directly."
+         program, or set discovery: announce so that it talks to the vendor directly."
     );
     error(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLargeException", &message)
 }

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluice_shared::resource::Resource;
+
 use crate::quota::Quota;
 
 /// The whole configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where requests go.
+    /// Where requests of Braket go.
     pub upstream: Upstream,
+    /// Where requests of other vendors go.
+    pub resources: Vec<Route>,
     /// How long a request is held while the vendor is away. Keep it under the 60 s after which
     /// botocore gives up.
     pub hold: Duration,
@@ -25,12 +29,22 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             upstream: Upstream::default(),
+            resources: Vec::new(),
             hold: Duration::from_secs(50),
             roots: Roots::default(),
             quota: Arc::default(),
             limits: Limits::default(),
         }
     }
+}
+
+/// A resource that the program can reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Which one.
+    pub resource: Resource,
+    /// Where it is, or why its endpoint cannot be used, as a sentence for people.
+    pub endpoint: Result<Endpoint, String>,
 }
 
 /// Root certificates, in PEM.
@@ -140,9 +154,7 @@ pub struct Endpoint {
 
 /// An endpoint that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the Braket endpoint {url:?} cannot be used: {reason}; write it as https://host[:port][/path]"
-)]
+#[error("the endpoint {url:?} cannot be used: {reason}; write it as https://host[:port][/path]")]
 pub struct EndpointError {
     url: String,
     reason: &'static str,
@@ -199,12 +211,28 @@ pub struct Target {
     pub prefix: String,
 }
 
-impl Upstream {
-    /// Whether the way to it is never encrypted.
-    pub(crate) fn is_plain(&self) -> bool {
-        matches!(self, Self::Url(endpoint) if endpoint.origin.starts_with("http://"))
+impl Endpoint {
+    /// Where a request goes.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        Target { origin: self.origin.clone(), host: self.host.clone(), prefix: self.prefix.clone() }
     }
 
+    fn is_plain(&self) -> bool {
+        self.origin.starts_with("http://")
+    }
+}
+
+impl Config {
+    /// Whether the way to the vendors is never encrypted.
+    pub(crate) fn is_plain(&self) -> bool {
+        let of_braket = matches!(&self.upstream, Upstream::Url(endpoint) if endpoint.is_plain());
+        let routes = || self.resources.iter().filter_map(|route| route.endpoint.as_ref().ok());
+        of_braket && routes().all(Endpoint::is_plain)
+    }
+}
+
+impl Upstream {
     /// Where a request for this region goes.
     #[must_use]
     pub fn target(&self, region: &str) -> Target {
@@ -213,11 +241,7 @@ impl Upstream {
                 let host = hosts.of(region);
                 Target { origin: format!("https://{host}"), host, prefix: String::new() }
             }
-            Self::Url(endpoint) => Target {
-                origin: endpoint.origin.clone(),
-                host: endpoint.host.clone(),
-                prefix: endpoint.prefix.clone(),
-            },
+            Self::Url(endpoint) => endpoint.target(),
         }
     }
 }

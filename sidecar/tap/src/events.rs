@@ -36,6 +36,37 @@ pub enum TapEvent {
         /// When.
         at: Timestamp,
     },
+    /// The vendor has no room for a submission yet, and refuses it until it has: this is its queue.
+    SubmissionWaits {
+        /// What is asked for.
+        submission: Submission,
+        /// Where it goes.
+        place: Place,
+        /// The id that the task will have.
+        task_id: String,
+        /// Why it waits.
+        reason: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// The program opened a session.
+    SessionOpened {
+        /// The session.
+        session: String,
+        /// Where.
+        place: Place,
+        /// When.
+        at: Timestamp,
+    },
+    /// The program ended a session, or lets no more jobs into it.
+    SessionClosed {
+        /// The session.
+        session: String,
+        /// Where.
+        place: Place,
+        /// When.
+        at: Timestamp,
+    },
     /// The vendor refused a submission.
     SubmissionRefused {
         /// What was asked for, with the `clientToken` under which it was sent.
@@ -197,6 +228,10 @@ fn add(waiting: &mut VecDeque<TapEvent>, event: TapEvent) {
                 return;
             }
         }
+        TapEvent::SubmissionWaits { task_id, .. } => {
+            let is_its = |old: &TapEvent| matches!(old, TapEvent::SubmissionWaits { task_id: id, .. } if id == task_id);
+            waiting.retain(|old| !is_its(old));
+        }
         TapEvent::Refused { caller_key_id, message, .. } => {
             let told = waiting.iter().any(|old| {
                 matches!(old, TapEvent::Refused { caller_key_id: id, message: text, .. }
@@ -233,6 +268,7 @@ fn matters(event: &TapEvent) -> bool {
         event,
         TapEvent::Submitting { .. }
             | TapEvent::Submitted { .. }
+            | TapEvent::SubmissionWaits { .. }
             | TapEvent::SubmissionRefused { .. }
             | TapEvent::SubmissionUnknown { .. }
             | TapEvent::JobCreated { .. }

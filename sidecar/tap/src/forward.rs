@@ -2,6 +2,7 @@
 
 mod arrival;
 mod exchange;
+mod resource;
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
@@ -22,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use self::arrival::Accepted;
 use self::exchange::Outcome;
+use self::resource::Found;
 use crate::answer;
 use crate::config::Config;
 use crate::connections::{Connections, Ties};
@@ -33,6 +35,7 @@ use crate::keys::Keys;
 use crate::operation::Operation;
 use crate::polls::{Asked, Key as PollKey, Polls, Throttled, Whole};
 use crate::quota::Quota;
+use crate::rights::Rights;
 use crate::upstream::{self, Away};
 
 /// The connection is closed without a status, as the program would have seen it without us.
@@ -48,6 +51,7 @@ pub(crate) struct Forwarder {
     intents: Option<Arc<dyn Intents>>,
     guard: Option<Arc<dyn Guard>>,
     pub(crate) connections: Connections,
+    pub(crate) rights: Rights,
     polls: Polls,
     quota: Arc<Quota>,
     away: Away,
@@ -73,6 +77,7 @@ impl Forwarder {
             intents: None,
             guard: None,
             connections: Connections::default(),
+            rights: Rights::default(),
             polls: Polls::new(Arc::clone(&config.quota)),
             quota: Arc::clone(&config.quota),
             away: Away::default(),
@@ -102,6 +107,16 @@ impl Forwarder {
         let arrived = Instant::now();
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
+        match resource::find(&self.config.resources, path) {
+            Found::Braket => {}
+            Found::Unknown(message) => {
+                return Ok(answer::error(StatusCode::NOT_FOUND, resource::UNKNOWN, &message));
+            }
+            Found::Route(route, rest) => {
+                let (route, rest) = (route.clone(), rest.to_owned());
+                return self.answer_resource(route, rest, parts, body, arrived).await;
+            }
+        }
         let Some((operation, arn)) = Operation::of(&parts.method, path) else {
             tracing::warn!(method = %parts.method, path, "not an operation of Braket: refused");
             return Ok(answer::not_an_operation(parts.method.as_str(), path));
@@ -302,12 +317,7 @@ impl Forwarder {
 
     fn respond(&self, accepted: &Accepted, outcome: Outcome) -> Result<Response<Body>, HungUp> {
         match outcome {
-            Outcome::Whole(whole) | Outcome::KeysEnded(whole) => {
-                let mut response = Response::new(Body::from(whole.body.clone()));
-                *response.status_mut() = whole.status;
-                *response.headers_mut() = whole.headers.clone();
-                Ok(response)
-            }
+            Outcome::Whole(whole) | Outcome::KeysEnded(whole) => Ok(whole.response()),
             Outcome::Other(response) => Ok(*response),
             Outcome::GaveUp { error, .. } => Ok(answer::away(&format!(
                 "Amazon Braket at {} could not be reached: {error}. The Sluice sidecar held the \

@@ -44,6 +44,18 @@ pub(crate) fn onward(headers: &HeaderMap, read: bool) -> HeaderMap {
     kept
 }
 
+/// The same where the caller's own right goes on with the request.
+pub(crate) fn onward_as_sent(headers: &HeaderMap, read: bool) -> HeaderMap {
+    let mut kept = without_hop_by_hop(headers);
+    for name in [HOST, CONTENT_LENGTH, EXPECT] {
+        kept.remove(name);
+    }
+    if read {
+        kept.remove(ACCEPT_ENCODING);
+    }
+    kept
+}
+
 /// The vendor's headers as far as they go back to the program.
 pub(crate) fn backward(headers: &HeaderMap) -> HeaderMap {
     without_hop_by_hop(headers)

@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::body::Body;
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
 use sluice_shared::task::TaskState;
 use tokio::time::Instant;
@@ -25,6 +26,16 @@ pub(crate) struct Whole {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+}
+
+impl Whole {
+    /// The same as an answer to the program.
+    pub(crate) fn response(&self) -> Response<Body> {
+        let mut response = Response::new(Body::from(self.body.clone()));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers.clone();
+        response
+    }
 }
 
 /// Which polls are the same question.

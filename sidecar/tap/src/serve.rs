@@ -18,6 +18,7 @@ use crate::events::TapEvent;
 use crate::forward::Forwarder;
 use crate::guard::Guard;
 use crate::intents::Intents;
+use crate::rights::Rights;
 
 /// Largest head of a request, in bytes. SDKs send about 2 KiB; session tokens are long.
 const HEAD: usize = 64 << 10;
@@ -66,6 +67,12 @@ impl Tap {
     pub fn with_guard(mut self, guard: Arc<dyn Guard>) -> Self {
         self.forwarder.set_guard(guard);
         self
+    }
+
+    /// The rights with which the program signs in at other vendors, as they pass.
+    #[must_use]
+    pub fn rights(&self) -> Rights {
+        self.forwarder.rights.clone()
     }
 
     /// Serves until `stop`, then gives running requests a short time to end.

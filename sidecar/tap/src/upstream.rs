@@ -44,7 +44,10 @@ pub(crate) fn url(target: &Target, path_and_query: &str) -> Option<Url> {
 }
 
 /// The client for all attempts: proxies as the environment says, no redirects, no decoding.
-pub(crate) fn client(config: &Config) -> Result<reqwest::Client, reqwest::Error> {
+///
+/// # Errors
+/// No root certificates, or an odd proxy variable.
+pub fn client(config: &Config) -> Result<reqwest::Client, reqwest::Error> {
     let limits = &config.limits;
     let builder = reqwest::Client::builder();
     let read = reqwest::Certificate::from_pem_bundle;
@@ -52,7 +55,7 @@ pub(crate) fn client(config: &Config) -> Result<reqwest::Client, reqwest::Error>
         Roots::Only(bundle) => builder.tls_certs_only(read(bundle)?),
         Roots::Also(bundle) => builder.tls_certs_merge(read(bundle)?),
         // The system's are not needed, and a small image has none.
-        Roots::System if config.upstream.is_plain() => builder.tls_certs_only([]),
+        Roots::System if config.is_plain() => builder.tls_certs_only([]),
         Roots::System => builder,
     };
     builder

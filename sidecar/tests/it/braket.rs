@@ -29,19 +29,19 @@ async fn tasks_and_devices_are_read_as_they_are() {
     let vendor = emulator().await;
     let id = submit(&vendor.braket_url(), GARNET).await;
     let braket = braket(&vendor);
-    let reading = braket.task(&id).await.unwrap();
+    let reading = braket.task(None, &id).await.unwrap();
     assert_eq!(reading.state.as_str(), "QUEUED");
     assert_eq!(reading.position.as_deref(), Some("4"));
     assert_eq!(reading.device.as_deref(), Some(GARNET));
     assert!(!reading.priority && reading.submitted_at.is_some());
     let change = DeviceChange { add_priority: Some(2), ..DeviceChange::default() };
     vendor.change_device("Garnet", change).unwrap();
-    let device = braket.device(GARNET, &id).await.unwrap();
+    let device = braket.device(None, GARNET, &id).await.unwrap();
     assert_eq!((device.status.as_str(), device.priority_queue), ("ONLINE", Some(2)));
     let change = DeviceChange { status: Some(Status::Paused), ..DeviceChange::default() };
     vendor.change_device("Garnet", change).unwrap();
     // The SDK does not know the word; it comes through all the same.
-    let paused = braket.device(GARNET, &id).await.unwrap();
+    let paused = braket.device(None, GARNET, &id).await.unwrap();
     assert_eq!((paused.status.as_str(), paused.reason), ("PAUSED", None));
     // Nor does it know the reason.
     let now: Timestamp = "2026-11-30T12:00:00Z".parse().unwrap();
@@ -61,13 +61,13 @@ async fn tasks_and_devices_are_read_as_they_are() {
         ..DeviceChange::default()
     };
     vendor.change_device("Garnet", change).unwrap();
-    let device = braket.device(GARNET, &id).await.unwrap();
+    let device = braket.device(None, GARNET, &id).await.unwrap();
     let told = device.rests(now).unwrap().sentence("iqm Garnet", now);
     assert_eq!(told, "iqm Garnet is in maintenance until 14:00 UTC");
     assert_eq!(device.windows.len(), 1);
     let change = DeviceChange { status: Some(Status::Online), ..DeviceChange::default() };
     vendor.change_device("Garnet", change).unwrap();
-    let online = braket.device(GARNET, &id).await.unwrap();
+    let online = braket.device(None, GARNET, &id).await.unwrap();
     assert_eq!(online.rests(now), None);
     let evening: Timestamp = "2026-11-30T20:00:00Z".parse().unwrap();
     let told = online.rests(evening).unwrap().sentence("iqm Garnet", evening);
@@ -93,7 +93,7 @@ async fn odd_words_of_the_vendor_come_through() {
             no_queue_info,
         });
         vendor.change_state(&id, StateChange { pretend, ..StateChange::default() }).unwrap();
-        let reading = braket.task(&id).await.unwrap();
+        let reading = braket.task(None, &id).await.unwrap();
         assert_eq!((reading.state.as_str(), reading.position.as_deref()), (state, expected));
     }
 }
@@ -130,7 +130,7 @@ async fn each_failure_is_told_apart() {
         vendor.clear_faults();
         vendor.add_fault(Fault::next(1, "GetQuantumTask", action.clone()));
         let before = vendor.journal().len();
-        let failure = ours.task(&id).await.unwrap_err();
+        let failure = ours.task(None, &id).await.unwrap_err();
         assert_eq!(failure.kind, kind, "{action:?}: {failure}");
         assert_eq!(failure.retry_after.map(|r| r.as_secs()), retry_after, "{action:?}");
         assert!(!failure.message.is_empty());
@@ -143,15 +143,15 @@ async fn each_failure_is_told_apart() {
     ];
     for (keys, kind) in rows {
         let braket = Braket::new(keys, Some(vendor.braket_url()));
-        let failure = braket.task(&id).await.unwrap_err();
+        let failure = braket.task(None, &id).await.unwrap_err();
         assert_eq!(failure.kind, kind, "{failure}");
         assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
     }
     let nowhere = Braket::new(keys("AKIDEXAMPLE", "secret"), Some("http://127.0.0.1:9".into()));
-    let failure = nowhere.task(&id).await.unwrap_err();
+    let failure = nowhere.task(None, &id).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Away, "{failure}");
     let unknown =
         id.replace(id.rsplit('/').next().unwrap(), "00000000-0000-4000-8000-000000000000");
-    let failure = ours.task(&unknown).await.unwrap_err();
+    let failure = ours.task(None, &unknown).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotFound, "{failure}");
 }

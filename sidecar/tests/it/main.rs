@@ -19,6 +19,7 @@ mod price;
 mod programs;
 mod quotas;
 mod release;
+mod resources;
 mod resume;
 mod sources;
 mod watch;

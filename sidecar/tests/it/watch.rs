@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sluice_shared::gang::VendorStatus;
 use sluice_shared::policy::{Follow, ReleasePolicy};
+use sluice_shared::resource::Resource;
 use sluice_shared::role::Role;
 use sluice_sidecar::follow::state::{GangSeen, Rules, Seen, State};
 use sluice_sidecar::follow::watch::{Clock, Watch};
@@ -37,7 +38,7 @@ impl Script {
 }
 
 impl Vendor for Script {
-    async fn task(&self, _id: &str) -> Answer {
+    async fn task(&self, _: Option<&Resource>, _id: &str) -> Answer {
         let now = self.started.elapsed();
         self.calls.lock().unwrap().push(now);
         let mut answers = self.answers.lock().unwrap();
@@ -47,7 +48,12 @@ impl Vendor for Script {
         answers[0].1.clone()
     }
 
-    async fn device(&self, _device: &str, _task: &str) -> Result<DeviceReading, Failure> {
+    async fn device(
+        &self,
+        _: Option<&Resource>,
+        _device: &str,
+        _task: &str,
+    ) -> Result<DeviceReading, Failure> {
         Ok(DeviceReading {
             status: "ONLINE".into(),
             priority_queue: Some(0),
@@ -55,7 +61,7 @@ impl Vendor for Script {
         })
     }
 
-    async fn cancel(&self, _id: &str) -> Result<Cancelled, Failure> {
+    async fn cancel(&self, _: Option<&Resource>, _id: &str) -> Result<Cancelled, Failure> {
         Err(Failure {
             kind: FailureKind::Refused,
             message: "not asked for".into(),
@@ -63,8 +69,8 @@ impl Vendor for Script {
         })
     }
 
-    fn check_id(&self, _id: &str) -> Result<(), NotATask> {
-        Ok(())
+    fn place(&self, _: Option<&str>, _id: &str) -> Result<Option<Resource>, NotATask> {
+        Ok(None)
     }
 }
 
@@ -118,7 +124,7 @@ impl Loop {
     async fn begin(&self) {
         let gang = GangSeen { uid: "g-1".into(), ..GangSeen::default() };
         self.seen.send(Seen::Gang(Some(gang))).await.unwrap();
-        self.seen.send(Seen::Announced { id: "t".into() }).await.unwrap();
+        self.seen.send(Seen::Announced { resource: None, id: "t".into() }).await.unwrap();
     }
 
     /// When the order came, since the start. The clock runs by itself.
@@ -141,6 +147,8 @@ fn mk_reading(state: &str, position: Option<&str>) -> Answer {
         submitted_at: None,
         shots: None,
         job: None,
+        resource: None,
+        session: None,
     })
 }
 

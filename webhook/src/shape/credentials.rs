@@ -3,8 +3,10 @@
 
 use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, PodSpec, Volume, VolumeMount};
 use sluice_shared::names;
+use sluice_shared::resource::Service;
 
-use super::{env, tap};
+use super::resources::Reached;
+use super::{env, resources, tap};
 
 /// Variables that are copied because their names say so, besides the prefixes below.
 const COPIED: [&str; 16] = [
@@ -28,6 +30,9 @@ const COPIED: [&str; 16] = [
 ];
 /// Variables that are copied by prefix: credentials, region, profile, CA of the AWS SDKs.
 const COPIED_PREFIXES: [&str; 2] = ["AWS_", "AMZN_BRAKET_"];
+/// Variables that are copied by prefix where the program reaches a resource: credentials that its
+/// client reads without the name of the resource.
+const QRMI_PREFIXES: [&str; 5] = ["QRMI_", "PASQAL_", "IQM_", "QISKIT_IBM_", "IAM_URL"];
 /// Variables whose values are files that the sidecar needs too, wherever they are kept.
 const FILES: [&str; 10] = [
     "AWS_SHARED_CREDENTIALS_FILE",
@@ -60,8 +65,9 @@ pub struct Copied {
 pub fn of(container: &Container, spec: &PodSpec) -> Copied {
     let entries = container.env.as_deref().unwrap_or_default();
     let mounts = mounts(container, spec.volumes.as_deref().unwrap_or_default());
-    let upstream = upstream(entries);
-    let mut copied = selected(entries, &upstream, &mounts);
+    let reached = resources::of(container);
+    let upstream = upstream(entries, &reached);
+    let mut copied = selected(entries, &upstream, &mounts, &reached);
     if env::get(&copied, "HOME").is_none() {
         copied.extend(home(&mounts).map(|home| env::value("HOME", home)));
     }
@@ -87,11 +93,13 @@ pub fn in_the_image(container: &Container) -> Vec<(&'static str, String)> {
 }
 
 /// The endpoints that the program had, under our names. Our own is not one of them.
-fn upstream(entries: &[EnvVar]) -> Vec<EnvVar> {
+fn upstream(entries: &[EnvVar], reached: &[Reached]) -> Vec<EnvVar> {
+    let of_resources = reached.iter().flat_map(|r| &r.variables).map(String::as_str);
     tap::UPSTREAMS
         .into_iter()
+        .chain(of_resources)
         .filter_map(|name| env::get(entries, name))
-        .filter(|e| e.value.as_deref() != Some(tap::url().as_str()))
+        .filter(|e| e.value.as_deref() != Some(tap::url().as_str()) && !tap::is_own(e))
         .filter(|e| e.value_from.is_some() || e.value.as_ref().is_some_and(|v| !v.is_empty()))
         .map(|e| EnvVar { name: format!("{}{}", names::ENV_UPSTREAM_PREFIX, e.name), ..e.clone() })
         .collect()
@@ -99,9 +107,22 @@ fn upstream(entries: &[EnvVar]) -> Vec<EnvVar> {
 
 /// The variables that are copied, and those that they refer to, in the user's order, because
 /// references look backwards only.
-fn selected(entries: &[EnvVar], upstream: &[EnvVar], mounts: &[VolumeMount]) -> Vec<EnvVar> {
+fn selected(
+    entries: &[EnvVar],
+    upstream: &[EnvVar],
+    mounts: &[VolumeMount],
+    reached: &[Reached],
+) -> Vec<EnvVar> {
+    let of_resources = |name: &str| {
+        let is_plain = QRMI_PREFIXES.iter().any(|p| name.starts_with(p));
+        !reached.is_empty()
+            && (is_plain || reached.iter().any(|r| r.resource.owns(name)))
+            && Service::of_endpoint(name).is_none()
+    };
     let by_name = |name: &str| {
-        (COPIED.contains(&name) || COPIED_PREFIXES.iter().any(|p| name.starts_with(p)))
+        (COPIED.contains(&name)
+            || COPIED_PREFIXES.iter().any(|p| name.starts_with(p))
+            || of_resources(name))
             && !tap::UPSTREAMS.contains(&name)
     };
     // A list that the tap added in an earlier call is not the user's.

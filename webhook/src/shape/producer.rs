@@ -1,10 +1,10 @@
 //! Producers and singles: they run at once, and the sidecar runs beside them.
 
-use k8s_openapi::api::core::v1::{LocalObjectReference, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, LocalObjectReference, Pod, PodSpec};
 use sluice_shared::names;
 use sluice_shared::stamp::Discovery;
 
-use super::{credentials, env, label, sidecar, tap, tell_backend, tell_role};
+use super::{credentials, env, label, resources, sidecar, tap, tell_backend, tell_role};
 use crate::pod::Facts;
 use crate::quantum;
 use crate::reason::Reason;
@@ -33,6 +33,7 @@ pub fn shape(pod: &mut Pod, facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> R
     let why = obstacle.as_ref().map(ToString::to_string);
     warnings.extend(obstacle.map(Warning::NotTapped));
     warnings.extend(files_in_image(spec, names.first().copied()));
+    warnings.extend(about_resources(spec, &names));
 
     label(pod, facts.role);
     annotate(pod, facts, why.as_deref());
@@ -81,6 +82,19 @@ fn files_in_image(spec: &PodSpec, program: Option<&str>) -> Vec<Warning> {
             file,
         })
         .collect()
+}
+
+/// What is worth a word about the resources of the containers that ask for the qpu.
+#[must_use]
+pub fn about_resources(spec: &PodSpec, containers: &[&str]) -> Vec<Warning> {
+    let asks = |c: &&Container| containers.contains(&c.name.as_str());
+    let about = |c: &Container| {
+        let container = c.name.clone();
+        resources::remarks(c)
+            .into_iter()
+            .map(move |remark| Warning::Resource { container: container.clone(), remark })
+    };
+    spec.containers.iter().filter(asks).flat_map(about).collect()
 }
 
 fn annotate(pod: &mut Pod, facts: &Facts<'_>, why: Option<&str>) {

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sluice_shared::names;
 
-use super::{credentials, env};
+use super::{credentials, env, resources};
 use crate::pod::Facts;
 
 /// Path of the sidecar's program in its image.
@@ -34,6 +34,12 @@ pub fn container(spec: &PodSpec, facts: &Facts<'_>, not_tapped: Option<&str>) ->
     let copied = credentials::of(program, spec);
     let config = &facts.config.sidecar;
     let mut entries = identity(facts, name, not_tapped);
+    let reached: Vec<_> = resources::of(program).into_iter().map(|r| r.resource).collect();
+    if !reached.is_empty() {
+        // A list of texts always has a JSON form.
+        let list = serde_json::to_string(&reached).unwrap_or_default();
+        entries.push(env::value(names::ENV_RESOURCES, list));
+    }
     entries.extend(copied.env);
     let mut mounts = vec![VolumeMount {
         name: names::TOKEN_VOLUME.to_owned(),

@@ -4,8 +4,10 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
 use sluice_shared::names;
+use sluice_shared::resource::Service;
 
-use super::env;
+use super::resources::Reached;
+use super::{env, resources};
 
 /// Variables by which the Braket SDKs are pointed at the tap.
 const ENDPOINTS: [&str; 2] = [names::ENV_AWS_ENDPOINT_URL_BRAKET, names::ENV_BRAKET_ENDPOINT];
@@ -28,6 +30,14 @@ const HOST_SETTINGS: [&str; 3] =
 #[must_use]
 pub fn url() -> String {
     format!("http://127.0.0.1:{}", names::TAP_PORT)
+}
+
+/// Whether an entry points its program at the tap.
+pub(super) fn is_own(entry: &EnvVar) -> bool {
+    let is_endpoint =
+        ENDPOINTS.contains(&entry.name.as_str()) || Service::of_endpoint(&entry.name).is_some();
+    let rest = entry.value.as_deref().and_then(|value| value.strip_prefix(&url()));
+    is_endpoint && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Where announcements are taken.
@@ -143,9 +153,15 @@ fn obstacle_in(container: &Container) -> Option<Obstacle> {
 /// Points the program of a container at the tap.
 pub fn point(container: &mut Container) {
     let has_sources = container.env_from.as_ref().is_some_and(|s| !s.is_empty());
+    let reached = resources::of(container);
     let entries = container.env.get_or_insert_default();
     for name in ENDPOINTS {
         env::set(entries, env::value(name, url()));
+    }
+    for Reached { resource, variables } in &reached {
+        for name in variables {
+            env::set(entries, env::value(name, resources::url(resource)));
+        }
     }
     bypass_proxy(entries, has_sources);
 }
@@ -154,13 +170,10 @@ pub fn point(container: &mut Container) {
 /// after an earlier call of ours. What the program had is kept in `sidecar`.
 pub fn unpoint(container: &mut Container, sidecar: &[EnvVar]) {
     let Some(entries) = container.env.as_mut() else { return };
-    let own = url();
-    for name in ENDPOINTS {
-        if env::literal(entries, name) != Some(own.as_str()) {
-            continue;
-        }
+    let ours: Vec<String> = entries.iter().filter(|e| is_own(e)).map(|e| e.name.clone()).collect();
+    for name in ours {
         match env::get(sidecar, &format!("{}{name}", names::ENV_UPSTREAM_PREFIX)) {
-            Some(old) => env::set(entries, EnvVar { name: name.to_owned(), ..old.clone() }),
+            Some(old) => env::set(entries, EnvVar { name, ..old.clone() }),
             None => entries.retain(|e| e.name != name),
         }
     }

@@ -15,6 +15,7 @@ mod main_job;
 mod policies;
 mod programs;
 mod restarts;
+mod vendors;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,7 +27,7 @@ use sluice_lab::Options;
 use sluice_stories::world::World;
 
 /// How many stories run at the same time: the machine is small.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 
 type Running<'w> = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send + 'w>>;
 
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         programs::all(),
         restarts::all(),
         examples::all(),
+        vendors::all(),
         admission::all(),
         policies::all(),
         bad_input::all(),

@@ -104,7 +104,7 @@ impl Forwarder {
     }
 
     /// Reads a body within the budget of all bodies.
-    async fn read(
+    pub(super) async fn read(
         &self,
         headers: &HeaderMap,
         body: Incoming,

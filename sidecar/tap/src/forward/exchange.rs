@@ -320,7 +320,7 @@ pub(super) fn pauses() -> backon::ExponentialBackoff {
 }
 
 /// Growing pauses after answers that the account asks too much.
-fn pauses_of_throttled() -> backon::ExponentialBackoff {
+pub(super) fn pauses_of_throttled() -> backon::ExponentialBackoff {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_secs(1))
         .with_max_delay(Duration::from_secs(15))

@@ -7,6 +7,7 @@ use sluice_shared::policy::{Follow, ReleasePolicy};
 use sluice_shared::role::Role;
 use sluice_shared::task::Position;
 use sluice_sidecar::follow::decide::decide;
+use sluice_sidecar::follow::passing::Submitted;
 use sluice_sidecar::follow::plan::next_due;
 use sluice_sidecar::follow::state::{GangSeen, Rules, Seen, State, Step};
 use sluice_sidecar::follow::timing::Now;
@@ -115,6 +116,8 @@ impl Gang {
             reason: None,
             submitted_at: self.submitted_at.map(|at| self.start + at),
             job: None,
+            resource: None,
+            session: None,
             shots: None,
         }
     }
@@ -124,13 +127,14 @@ impl Gang {
         let (at, moment) = (self.start + now, Instant::now());
         let gang = GangSeen { uid: "g".into(), ..GangSeen::default() };
         self.see(Seen::Gang(Some(gang)), at, moment, 0.5);
-        let submission = Seen::Submitted {
+        let submission = Seen::Submitted(Submitted {
+            resource: None,
             id: self.id.clone(),
             device: Some(self.device()),
             digest: None,
             shots: None,
             client_token: None,
-        };
+        });
         self.see(submission, at, moment, 0.5);
     }
 

@@ -1,0 +1,221 @@
+//! The vendors of QRMI on the real cluster: the example of each, with the real `qrmi` library.
+//! Only the image, the address of the vendor and the keys are the stage's.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::ResourceExt;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use sluice_shared::gang::QuantumGang;
+use sluice_shared::names;
+use sluice_shared::resource::Service as Kind;
+use sluice_stories::job::ACCOUNT;
+use sluice_stories::stage::{Stage, gated, started};
+use sluice_stories::world::World;
+use sluice_vendors::{Ahead, Busy, MachineChange, Service};
+
+crate::stories![
+    iqm_server,
+    ibm_quantum_compute_service,
+    ibm_quantum_system_with_busy_lanes,
+    pasqal_cloud,
+    alice_bob_felis,
+];
+
+/// Whose everything is at the vendors.
+const TEAM: (&str, &str) = ("team", "team-key");
+/// The Secret of the examples.
+const KEYS: &str = "qrmi";
+
+/// The example of one vendor.
+struct Example {
+    job: &'static str,
+    service: Service,
+    resource: &'static str,
+    machine: &'static str,
+}
+
+const IQM: Example = Example {
+    job: include_str!("../../../../examples/qrmi/iqm-server.yaml"),
+    service: Service::Iqm,
+    resource: "garnet",
+    machine: "iqm/garnet",
+};
+const COMPUTE: Example = Example {
+    job: include_str!("../../../../examples/qrmi/ibm-quantum-compute-service.yaml"),
+    service: Service::IbmQuantumComputeService,
+    resource: "ibm_lagos",
+    machine: "ibm-quantum-compute-service/ibm_lagos",
+};
+const SYSTEM: Example = Example {
+    job: include_str!("../../../../examples/qrmi/ibm-quantum-system.yaml"),
+    service: Service::IbmQuantumSystem,
+    resource: "fake_lagos",
+    machine: "ibm-quantum-system/fake_lagos",
+};
+const PASQAL: Example = Example {
+    job: include_str!("../../../../examples/qrmi/pasqal-cloud.yaml"),
+    service: Service::Pasqal,
+    resource: "FRESNEL",
+    machine: "pasqal/FRESNEL",
+};
+const FELIS: Example = Example {
+    job: include_str!("../../../../examples/qrmi/alice-bob-felis.yaml"),
+    service: Service::Felis,
+    resource: "ab_emu_1q_lescanne_2020",
+    machine: "felis/EMU:1Q:LESCANNE_2020",
+};
+
+impl Example {
+    async fn stage<'w>(&self, world: &'w World, name: &str) -> Result<Stage<'w>> {
+        let stage = world
+            .stage_with(name, |config| {
+                let mut config = config.by_hand(Ahead { normal: 2, priority: 0 });
+                config.qrmi.long_poll_ms = 500;
+                config
+            })
+            .await?;
+        stage.vendor.add_bucket(ACCOUNT, "qrmi");
+        let (team, key) = TEAM;
+        let all = stage.vendor.qrmi_environment(self.service, self.resource, team, key);
+        let all: serde_json::Map<_, _> = all.into_iter().map(|(k, v)| (k, v.into())).collect();
+        let secret = json!({"metadata": {"name": KEYS}, "stringData": all});
+        let secrets = stage.api::<Secret>();
+        secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
+        Ok(stage)
+    }
+
+    /// Creates the Job of the example.
+    async fn submit(&self, stage: &Stage<'_>) -> Result<Job> {
+        let lock = include_str!("../../../vendors/tests/python/qrmi.txt");
+        let python =
+            tokio::task::spawn_blocking(|| sluice_lab::python_env_of("QRMI", lock)).await??;
+        let mut job: Value = serde_saphyr::from_str(self.job).context("the Job of an example")?;
+        let lab = stage.draft_with(&python, "lab", 1, "qrmi-fan-out.py").job();
+        let lab = &lab["spec"]["template"]["spec"];
+        let pod = &mut job["spec"]["template"]["spec"];
+        pod["volumes"] = lab["volumes"].clone();
+        pod["terminationGracePeriodSeconds"] = json!(5);
+        let container = &mut pod["containers"][0];
+        for field in ["image", "command", "volumeMounts"] {
+            container[field] = lab["containers"][0][field].clone();
+        }
+        // A plain endpoint names no vendor that can be reached from here.
+        let (team, key) = TEAM;
+        let all = stage.vendor.qrmi_environment(self.service, self.resource, team, key);
+        for entry in container["env"].as_array_mut().context("an example without environment")? {
+            let own = all.iter().find(|(name, _)| entry["name"] == **name);
+            if let (Some((_, value)), true) = (own, entry["value"].is_string()) {
+                entry["value"] = json!(value);
+            }
+        }
+        let job: Job = serde_json::from_value(job)?;
+        Ok(stage.api::<Job>().create(&PostParams::default(), &job).await?)
+    }
+
+    async fn step(&self, stage: &Stage<'_>, times: u32) -> Result<()> {
+        Ok(stage.vendor.step(Some(self.machine), times).await?)
+    }
+}
+
+/// The gang once the task waits where it should, with its consumers held and not started.
+async fn waits(stage: &Stage<'_>, job: &Job, kind: Kind) -> Result<QuantumGang> {
+    let gang = stage
+        .gang(job, "the task waits", |g| {
+            let task = task_of(g);
+            task.is_some_and(|t| {
+                t.state == "QUEUED" && t.resource.as_ref().is_some_and(|r| r.service == kind)
+            })
+        })
+        .await?;
+    let pods = stage.pods(&job.name_any(), "all pods exist", |p| p.len() == 3).await?;
+    ensure!(pods[1..].iter().all(|p| gated(p) && !started(p)), "a consumer is not held");
+    Ok(gang)
+}
+
+fn task_of(gang: &QuantumGang) -> Option<&sluice_shared::gang::Task> {
+    gang.status.as_ref()?.vendor.as_ref()?.tasks.last()
+}
+
+/// All consumers are open with the id of the task.
+async fn opens(stage: &Stage<'_>, job: &Job, id: &str) -> Result<()> {
+    let open = |pod: &Pod| {
+        !gated(pod) && pod.annotations().get(names::QUANTUM_JOB_ID).map(String::as_str) == Some(id)
+    };
+    let what = "the consumers are open with the id";
+    stage.pods(&job.name_any(), what, |p| p.len() == 3 && p[1..].iter().all(open)).await?;
+    Ok(())
+}
+
+/// The Job ends well, and every pod has seen the one result.
+async fn ends(stage: &Stage<'_>, job: &Job, id: &str) -> Result<()> {
+    stage.completed(&job.name_any()).await?;
+    let pods = stage.pods(&job.name_any(), "all pods", |p| p.len() == 3).await?;
+    let mut said = Vec::new();
+    for pod in &pods {
+        let log = stage.output(pod).await?;
+        let line = log.lines().rfind(|line| line.contains(" gave ")).unwrap_or_default();
+        ensure!(line.starts_with(id), "{} said {log}", pod.name_any());
+        said.push(line.to_owned());
+    }
+    ensure!(said.iter().all(|line| *line == said[0]), "not one result: {said:?}");
+    ensure!(stage.vendor.jobs().len() == 1, "one task was paid for: {:?}", stage.vendor.jobs());
+    Ok(())
+}
+
+/// The whole story where the vendor has a queue: two wait before the task.
+async fn fan_out(world: &World, example: &Example, kind: Kind, name: &str) -> Result<()> {
+    let stage = example.stage(world, name).await?;
+    let job = example.submit(&stage).await?;
+    let gang = waits(&stage, &job, kind).await?;
+    let id = task_of(&gang).context("a task")?.id.clone();
+    if kind == Kind::IqmServer {
+        ensure!(task_of(&gang).is_some_and(|t| t.position.is_some()), "IQM tells a place");
+    }
+    // One still runs before it: nobody starts early.
+    example.step(&stage, 1).await?;
+    let pods = stage.pods(&job.name_any(), "all pods", |p| p.len() == 3).await?;
+    ensure!(pods[1..].iter().all(gated), "a consumer is open too early");
+    example.step(&stage, 2).await?;
+    opens(&stage, &job, &id).await?;
+    example.step(&stage, 1).await?;
+    ends(&stage, &job, &id).await?;
+    stage.strike().await
+}
+
+async fn iqm_server(world: &World) -> Result<()> {
+    fan_out(world, &IQM, Kind::IqmServer, "iqm").await
+}
+
+async fn pasqal_cloud(world: &World) -> Result<()> {
+    fan_out(world, &PASQAL, Kind::PasqalCloud, "pasqal").await
+}
+
+async fn alice_bob_felis(world: &World) -> Result<()> {
+    fan_out(world, &FELIS, Kind::AliceBobFelis, "felis").await
+}
+
+async fn ibm_quantum_compute_service(world: &World) -> Result<()> {
+    fan_out(world, &COMPUTE, Kind::IbmQuantumComputeService, "ibm-compute").await
+}
+
+async fn ibm_quantum_system_with_busy_lanes(world: &World) -> Result<()> {
+    let stage = SYSTEM.stage(world, "ibm-system").await?;
+    let busy = |lanes| MachineChange {
+        busy: Some(Busy { lanes, ms: None, from: None }),
+        ..MachineChange::default()
+    };
+    stage.vendor.change_machine(SYSTEM.machine, busy(100))?;
+    let job = SYSTEM.submit(&stage).await?;
+    let gang = waits(&stage, &job, Kind::IbmQuantumSystem).await?;
+    let task = task_of(&gang).context("a task")?;
+    ensure!(task.reason.as_deref() == Some("all lanes are busy"), "{task:?}");
+    ensure!(stage.vendor.jobs().is_empty(), "nothing was taken");
+    let id = task.id.clone();
+    stage.vendor.change_machine(SYSTEM.machine, busy(0))?;
+    opens(&stage, &job, &id).await?;
+    SYSTEM.step(&stage, 1).await?;
+    ends(&stage, &job, &id).await?;
+    stage.strike().await
+}

@@ -1,0 +1,545 @@
+//! A request for a resource of QRMI: it goes on as it is, with the program's own right.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Method, Response, StatusCode};
+use hyper::body::Incoming;
+use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
+use sluice_dialect::{self as dialect, Dialect, Lost, Operation, Resume, Submission};
+use sluice_shared::resource::{Place, Resource, Service};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::exchange::{LONGEST_PAUSE, pauses, pauses_of_throttled};
+use super::{Forwarder, HungUp};
+use crate::answer;
+use crate::config::{Route, Target};
+use crate::connections::Ties;
+use crate::events::TapEvent;
+use crate::headers::onward_as_sent;
+use crate::hold::{self, Next, Seen};
+use crate::intents::{Asked, Forward};
+use crate::operation::Repeat;
+use crate::polls::Whole;
+use crate::upstream::{self, Attempt, Reading};
+
+/// Kind of the error for a path of no resource.
+pub(super) const UNKNOWN: &str = "UnknownResourceException";
+/// Kind of the error for a resource without a usable endpoint.
+const NO_ENDPOINT: &str = "ResourceEndpointException";
+/// Beyond the time of a long poll, for the way there and back.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// Whose a request is, by its path.
+pub(super) enum Found<'a> {
+    /// Braket's.
+    Braket,
+    /// A resource's, with what follows the name of the resource in the path.
+    Route(&'a Route, &'a str),
+    /// One that this pod does not have; for people.
+    Unknown(String),
+}
+
+/// Reads `/<type>/<name>/…`. PURE.
+pub(super) fn find<'a>(routes: &'a [Route], path: &'a str) -> Found<'a> {
+    let mut parts = path.strip_prefix('/').unwrap_or(path).splitn(3, '/');
+    let (Some(word), name) = (parts.next(), parts.next()) else { return Found::Braket };
+    let Some(service) = Service::of_type(word) else { return Found::Braket };
+    let name = percent_decode_str(name.unwrap_or_default()).decode_utf8_lossy();
+    let is_it = |route: &&Route| route.resource.service == service && route.resource.name == name;
+    if let Some(route) = routes.iter().find(is_it) {
+        let rest = parts.next().map_or("", |rest| &path[path.len() - rest.len() - 1..]);
+        return Found::Route(route, rest);
+    }
+    let known: Vec<_> = routes.iter().map(|route| route.resource.to_string()).collect();
+    Found::Unknown(format!(
+        "This pod has no resource {word}/{name}; it has: {}. The Sluice sidecar knows the resources \
+         whose endpoint variables the container had when it was admitted.",
+        if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+    ))
+}
+
+/// A request that was read.
+struct Read {
+    operation: Operation,
+    dialect: &'static dyn Dialect,
+    resource: Resource,
+    method: Method,
+    /// Path and query below the endpoint.
+    path: String,
+    target: Target,
+    url: reqwest::Url,
+    headers: HeaderMap,
+    body: Bytes,
+    deadline: Instant,
+    answer_time: Duration,
+    gone: CancellationToken,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Read {
+    fn request(&self) -> dialect::Request<'_> {
+        request(&self.method, &self.path, &self.body)
+    }
+
+    fn place(&self) -> Place {
+        Place::Resource(self.resource.clone())
+    }
+
+    /// Whether it may be sent again although it may have arrived.
+    fn repeat(&self) -> Repeat {
+        let safe = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE, Method::OPTIONS];
+        match &self.operation {
+            Operation::Submit => Repeat::WithToken,
+            // A second end of a task changes nothing.
+            Operation::Cancel(_) => Repeat::Freely,
+            _ if safe.contains(&self.method) => Repeat::Freely,
+            _ => Repeat::WithToken,
+        }
+    }
+
+    /// Whether the vendor makes one task of two equal requests.
+    fn has_token(&self) -> bool {
+        self.operation == Operation::Submit && self.dialect.abilities().lost != Lost::HangUp
+    }
+
+    /// The status by which the vendor says that it has the first of two equal requests.
+    fn taken(&self) -> Option<StatusCode> {
+        match self.dialect.abilities().lost {
+            Lost::SendAgainUnless { taken } if self.operation == Operation::Submit => {
+                StatusCode::from_u16(taken).ok()
+            }
+            _ => None,
+        }
+    }
+
+    fn is_read(&self) -> bool {
+        self.operation != Operation::Other
+    }
+}
+
+fn request<'a>(method: &'a Method, path: &'a str, body: &'a [u8]) -> dialect::Request<'a> {
+    let (path, query) = path.split_once('?').map_or((path, None), |(path, q)| (path, Some(q)));
+    dialect::Request { method, path, query, body }
+}
+
+/// What came of a request.
+enum Outcome {
+    Whole(Whole),
+    Streamed(Box<Response<Body>>),
+    /// `arrived`: it may have reached the vendor.
+    GaveUp {
+        error: String,
+        arrived: bool,
+    },
+    HungUp {
+        error: String,
+    },
+}
+
+impl Forwarder {
+    /// Answers one request for a resource; `rest` is its path below the endpoint.
+    pub(super) async fn answer_resource(
+        self: Arc<Self>,
+        route: Route,
+        rest: String,
+        parts: Parts,
+        body: Incoming,
+        arrived: Instant,
+    ) -> Result<Response<Body>, HungUp> {
+        let endpoint = match route.endpoint {
+            Ok(endpoint) => endpoint,
+            Err(why) => {
+                return Ok(answer::error(StatusCode::BAD_GATEWAY, NO_ENDPOINT, &why));
+            }
+        };
+        let gone = CancellationToken::new();
+        let _guard = gone.clone().drop_guard();
+        let dialect = dialect::of(route.resource.service);
+        let path = parts.uri.query().map_or(rest.clone(), |query| format!("{rest}?{query}"));
+        let target = endpoint.target();
+        let Some(url) = upstream::url(&target, &path) else {
+            return Ok(answer::not_forwardable(&path));
+        };
+        let long_poll = Duration::from_secs(dialect.long_poll(request(&parts.method, &path, b"")));
+        let margin = if long_poll.is_zero() { Duration::ZERO } else { long_poll + MARGIN };
+        let deadline = arrived + self.config.hold.max(margin);
+        let (body, room) = match self.read(&parts.headers, body, deadline).await {
+            Ok(read) => read,
+            Err(refused) => return Ok(*refused),
+        };
+        let operation = dialect.operation(request(&parts.method, &path, &body));
+        let read = Read {
+            headers: onward_as_sent(&parts.headers, operation != Operation::Other),
+            operation,
+            dialect,
+            resource: route.resource,
+            method: parts.method,
+            path,
+            target,
+            url,
+            body,
+            deadline,
+            answer_time: self.config.limits.answer_time.max(margin),
+            gone,
+            _room: room,
+        };
+        let named = match &read.operation {
+            Operation::Poll(id) | Operation::Cancel(id) => Some(id.as_str()),
+            _ => None,
+        };
+        self.connections.request(named);
+        if read.operation == Operation::Submit {
+            let ties = self.connections.ties();
+            let submission = Arc::clone(&self).submit_to(read, ties);
+            // In a task of its own: the answer is worth money even if nobody waits for it.
+            return self.submissions.spawn(submission).await.unwrap_or(Err(HungUp));
+        }
+        let outcome = self.send(&read).await;
+        if let Outcome::Whole(whole) = &outcome {
+            self.tell(&read, whole);
+        }
+        self.respond_to(&read, outcome)
+    }
+
+    /// Tells what an answer to something other than a submission says.
+    fn tell(&self, read: &Read, whole: &Whole) {
+        let (place, at) = (read.place(), Timestamp::now());
+        let said = dialect::Answer { status: whole.status, body: &whole.body };
+        match &read.operation {
+            Operation::Poll(id) => {
+                if let Some(facts) = read.dialect.task(id, said) {
+                    self.outbox.put(TapEvent::Polled { facts, place, at });
+                }
+            }
+            Operation::Cancel(id) => {
+                let (task_id, status) = (id.clone(), whole.status);
+                self.outbox.put(TapEvent::CancelRequested { task_id, status, at });
+            }
+            Operation::OpenSession => {
+                if let Some(session) = read.dialect.session(said) {
+                    self.outbox.put(TapEvent::SessionOpened { session, place, at });
+                }
+            }
+            Operation::CloseSession(id) if whole.status.is_success() => {
+                self.outbox.put(TapEvent::SessionClosed { session: id.clone(), place, at });
+            }
+            Operation::CloseSession(_) | Operation::Submit | Operation::Other => {}
+        }
+    }
+
+    async fn submit_to(
+        self: Arc<Self>,
+        mut read: Read,
+        ties: Ties,
+    ) -> Result<Response<Body>, HungUp> {
+        // What is no submission is for the vendor to judge.
+        let Some(mut submission) = read.dialect.submission(read.request()) else {
+            let outcome = self.send(&read).await;
+            return self.respond_to(&read, outcome);
+        };
+        let place = read.place();
+        if read.dialect.abilities().resume != Resume::No {
+            // The vendor knows no such token: this one names the record of the submission.
+            submission
+                .client_token
+                .get_or_insert_with(|| format!("{:032x}", rand::random::<u128>()));
+            let asked = Asked { submission: submission.clone(), place: place.clone(), ties };
+            let forward = tokio::select! {
+                forward = self.intend(&asked) => forward,
+                // Whoever comes next asks anew; this question must not take its task.
+                () = read.gone.cancelled() => return Err(HungUp),
+            };
+            if let Forward::Known(task_id) = forward
+                && let Some(response) = self.known_to(&read, &task_id).await
+            {
+                let (known, at) = (true, Timestamp::now());
+                self.outbox.put(TapEvent::Submitted { submission, place, task_id, known, at });
+                return Ok(response);
+            }
+            if self.intents.is_some() {
+                // The record may have taken nearly all of the time.
+                let least = Instant::now() + self.config.limits.send_time;
+                read.deadline = read.deadline.max(least);
+            }
+        }
+        if let Some(guard) = &self.guard
+            && let Err(refusal) = guard.check(&submission).await
+        {
+            let (status, kind) = refusal.form();
+            let error_type = Some(kind.to_owned());
+            let (message, void, at) = (Some(refusal.message.clone()), true, Timestamp::now());
+            self.outbox.put(TapEvent::SubmissionRefused {
+                submission,
+                place,
+                status,
+                error_type,
+                message,
+                void,
+                at,
+            });
+            return Ok(answer::error(status, kind, &refusal.message));
+        }
+        let at = Timestamp::now();
+        self.outbox.put(TapEvent::Submitting {
+            submission: submission.clone(),
+            place: place.clone(),
+            at,
+        });
+        let outcome = self.send(&read).await;
+        let event = told(&read, &outcome, submission.clone());
+        if let (Some(guard), TapEvent::SubmissionRefused { void: true, .. }) = (&self.guard, &event)
+        {
+            guard.refused(&submission);
+        }
+        self.outbox.put(event);
+        self.respond_to(&read, outcome)
+    }
+
+    /// The answer to a submission whose task exists: what the vendor says of that task now.
+    async fn known_to(&self, read: &Read, task_id: &str) -> Option<Response<Body>> {
+        let call = read.dialect.ask_task(task_id);
+        let url = upstream::url(&read.target, &call.path)?;
+        let mut headers = read.headers.clone();
+        headers.remove(http::header::CONTENT_TYPE);
+        let limit = self.config.limits.answer_time;
+        let sent =
+            upstream::attempt(&self.client, (call.method, url), headers, Bytes::new(), limit);
+        let Attempt::Answer(answer) = sent.await else { return None };
+        let until = Instant::now() + limit;
+        let read_whole = upstream::read(answer, self.config.limits.answer);
+        let Ok(Reading::Whole(mut whole)) = timeout_at(until, read_whole).await else {
+            return None;
+        };
+        if !whole.status.is_success() {
+            return None;
+        }
+        whole.status = read.dialect.accepted_status();
+        Some(whole.response())
+    }
+
+    /// Attempts until there is an answer to pass on or the time to hold has passed.
+    async fn send(&self, read: &Read) -> Outcome {
+        let host = &read.target.host;
+        let (mut short_pauses, mut long_pauses) = (pauses(), pauses_of_throttled());
+        let (mut arrived, mut lost) = (false, false);
+        loop {
+            if read.gone.is_cancelled() {
+                let error = "the program has closed its connection".to_owned();
+                return Outcome::GaveUp { error, arrived };
+            }
+            let left = read.deadline.saturating_duration_since(Instant::now());
+            let limit = read.answer_time.min(left.max(Duration::from_millis(100)));
+            let (method, url) = (read.method.clone(), read.url.clone());
+            let sent = upstream::attempt(
+                &self.client,
+                (method, url),
+                read.headers.clone(),
+                read.body.clone(),
+                limit,
+            );
+            let (seen, error, outcome) = match sent.await {
+                Attempt::NotSent(error) => (Seen::NotSent, error, None),
+                Attempt::Lost(error) => (Seen::Lost, error, None),
+                Attempt::Answer(answer) => self.answered(read, answer, lost).await,
+            };
+            match (seen, &outcome) {
+                (Seen::Answered(status, _), _) if !hold::is_away(status) => {
+                    self.away.clear(host, &self.outbox);
+                }
+                (Seen::Throttled(_), _) => self.away.clear(host, &self.outbox),
+                _ => self.away.mark(host, &error, &self.outbox),
+            }
+            arrived |= seen != Seen::NotSent;
+            lost |= seen == Seen::Lost;
+            let (pauses, repeat) = match seen {
+                // Nothing was done, so that it can be sent again whatever it is.
+                Seen::Throttled(_) => (&mut long_pauses, Repeat::Freely),
+                _ => (&mut short_pauses, read.repeat()),
+            };
+            let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+            let left = read.deadline.saturating_duration_since(Instant::now());
+            match (hold::next(seen, repeat, read.has_token(), pause, left), outcome) {
+                (Next::PassOn, Some(outcome)) => return outcome,
+                (Next::Again(pause), _) => {
+                    tracing::debug!(host, error, ?pause, "the request is held");
+                    // Nobody waits any more: no further attempt.
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        () = read.gone.cancelled() => {}
+                    }
+                }
+                (Next::HangUp, _) => return Outcome::HungUp { error },
+                (Next::GiveUp | Next::PassOn, _) => return Outcome::GaveUp { error, arrived },
+            }
+        }
+    }
+
+    /// What an answer is worth; `lost`: an earlier attempt may have arrived.
+    async fn answered(
+        &self,
+        read: &Read,
+        answer: reqwest::Response,
+        lost: bool,
+    ) -> (Seen, String, Option<Outcome>) {
+        let (status, wish) = (answer.status(), upstream::wish(answer.headers()));
+        self.rights.note(&read.resource, &read.headers, status);
+        let error = format!("it answered {status}");
+        let seen = Seen::Answered(status, wish);
+        if lost && Some(status) == read.taken() {
+            // The first of two equal requests had arrived.
+            let (status, body) = (read.dialect.accepted_status(), Bytes::new());
+            let whole = Whole { status, headers: HeaderMap::new(), body };
+            return (Seen::Answered(status, None), error, Some(Outcome::Whole(whole)));
+        }
+        if !read.is_read() {
+            return (seen, error, Some(Outcome::Streamed(Box::new(upstream::streamed(answer)))));
+        }
+        let until = read.deadline.max(Instant::now() + self.config.limits.answer_time);
+        match timeout_at(until, upstream::read(answer, self.config.limits.answer)).await {
+            Ok(Reading::Whole(whole)) => {
+                let said = dialect::Answer { status, body: &whole.body };
+                let is_submission = read.operation == Operation::Submit;
+                let is_queue = read.dialect.waits(said).is_some();
+                let outcome = Some(Outcome::Whole(whole));
+                if is_submission && status == StatusCode::TOO_MANY_REQUESTS && !is_queue {
+                    return (Seen::Throttled(wish), error, outcome);
+                }
+                (seen, error, outcome)
+            }
+            // Half an answer to a submission is no answer: the id is in the other half.
+            Ok(Reading::Broken(_, error)) if read.operation == Operation::Submit => {
+                (Seen::Lost, error, None)
+            }
+            Ok(Reading::TooLong(response) | Reading::Broken(response, _)) => {
+                (seen, error, Some(Outcome::Streamed(Box::new(response))))
+            }
+            Err(_) => (Seen::Lost, "the answer did not come to its end in time".to_owned(), None),
+        }
+    }
+
+    fn respond_to(&self, read: &Read, outcome: Outcome) -> Result<Response<Body>, HungUp> {
+        match outcome {
+            Outcome::Whole(whole) => Ok(whole.response()),
+            Outcome::Streamed(response) => Ok(*response),
+            Outcome::GaveUp { error, .. } => Ok(answer::away(&format!(
+                "{} at {} could not be reached: {error}. The Sluice sidecar held the request for \
+                 {} s; repeat it, and check the endpoint variable of {} and the network of the pod.",
+                read.resource.service.row().label,
+                read.target.host,
+                self.config.hold.as_secs(),
+                read.resource
+            ))),
+            Outcome::HungUp { error } => {
+                tracing::warn!(
+                    host = read.target.host,
+                    error,
+                    "the answer to a request that the vendor would carry out twice was lost; it is \
+                     not repeated and the program's connection is closed"
+                );
+                Err(HungUp)
+            }
+        }
+    }
+}
+
+/// The event that tells what came of a submission.
+fn told(read: &Read, outcome: &Outcome, submission: Submission) -> TapEvent {
+    let (place, at) = (read.place(), Timestamp::now());
+    let unknown =
+        |submission, place, error| TapEvent::SubmissionUnknown { submission, place, error, at };
+    match outcome {
+        Outcome::Whole(whole) => {
+            let said = dialect::Answer { status: whole.status, body: &whole.body };
+            if whole.status.is_success() {
+                if let Some(task_id) = read.dialect.accepted(read.request(), said) {
+                    return TapEvent::Submitted { submission, place, task_id, known: false, at };
+                }
+                let error = format!("the vendor answered {} without an id", whole.status);
+                return unknown(submission, place, error);
+            }
+            if let (Some(reason), Some(task_id)) =
+                (read.dialect.waits(said), submission.client_token.clone())
+            {
+                return TapEvent::SubmissionWaits { submission, place, task_id, reason, at };
+            }
+            TapEvent::SubmissionRefused {
+                submission,
+                place,
+                status: whole.status,
+                error_type: None,
+                message: read.dialect.message(said),
+                // After an error of the vendor's own the task may exist all the same.
+                void: whole.status.is_client_error(),
+                at,
+            }
+        }
+        Outcome::Streamed(response) => {
+            let error = format!("the vendor's answer {} was too long", response.status());
+            unknown(submission, place, error)
+        }
+        Outcome::GaveUp { error, arrived: false } => TapEvent::SubmissionRefused {
+            submission,
+            place,
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            error_type: None,
+            message: Some(error.clone()),
+            void: true,
+            at,
+        },
+        Outcome::GaveUp { error, .. } | Outcome::HungUp { error } => {
+            unknown(submission, place, error.clone())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_routes() -> Vec<Route> {
+        ["iqm-server/garnet", "pasqal-cloud/a b"]
+            .map(|name| Route {
+                resource: name.parse().unwrap(),
+                endpoint: Err("nowhere".to_owned()),
+            })
+            .into()
+    }
+
+    #[test]
+    fn paths_name_their_resource() {
+        let routes = mk_routes();
+        for (path, expected) in [
+            ("/iqm-server/garnet/api/v1/jobs", Some(("iqm-server/garnet", "/api/v1/jobs"))),
+            ("/iqm-server/garnet/", Some(("iqm-server/garnet", "/"))),
+            ("/iqm-server/garnet", Some(("iqm-server/garnet", ""))),
+            ("/iqm-server/garnet//x", Some(("iqm-server/garnet", "//x"))),
+            ("/pasqal-cloud/a%20b/x", Some(("pasqal-cloud/a b", "/x"))),
+            ("/quantum-task", None),
+            ("/", None),
+            ("", None),
+        ] {
+            let found = match find(&routes, path) {
+                Found::Route(route, rest) => Some((route.resource.to_string(), rest)),
+                Found::Braket => None,
+                Found::Unknown(text) => panic!("{path}: {text}"),
+            };
+            let found = found.as_ref().map(|(name, rest)| (name.as_str(), *rest));
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_resource_that_is_not_there_is_named_with_those_that_are() {
+        for path in ["/iqm-server/emerald/api", "/iqm-server", "/alice-bob-felis/garnet/x"] {
+            let Found::Unknown(text) = find(&mk_routes(), path) else { panic!("{path}") };
+            assert!(text.contains("iqm-server/garnet, pasqal-cloud/a b"), "{text}");
+        }
+    }
+}

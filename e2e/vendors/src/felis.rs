@@ -7,7 +7,12 @@
 //!
 //! # Choices where the vendor's behaviour is not published
 //! * Compiling happens at the head of the line.
-//! * The output is a table of two columns, `sample,count`.
+//! * Input and transpiled program of a job are not kept: asking for them is a conflict, which the
+//!   client takes for "not there".
+//!
+//! The output is a table of two columns, bits and count, without a head: qiskit-alice-bob-provider
+//! 3.0.0 reads its first row as a measurement. It also takes what a target can do from the list of
+//! targets.
 
 use std::collections::HashMap;
 
@@ -42,6 +47,7 @@ enum Operation<'a> {
     UploadInput(&'a str),
     GetJob(&'a str),
     GetOutput(&'a str),
+    GetFile(&'a str, &'a str),
     CancelJob(&'a str),
     ListTargets,
     Unknown,
@@ -54,6 +60,9 @@ impl<'a> Operation<'a> {
             ("POST", &["v1", "jobs", id, "input"]) => Self::UploadInput(id),
             ("GET", &["v1", "jobs", id]) => Self::GetJob(id),
             ("GET", &["v1", "jobs", id, "output"]) => Self::GetOutput(id),
+            ("GET", &["v1", "jobs", id, file @ ("input" | "transpiled")]) => {
+                Self::GetFile(id, file)
+            }
             ("DELETE", &["v1", "jobs", id]) => Self::CancelJob(id),
             ("GET", &["v1", "targets"]) => Self::ListTargets,
             _ => Self::Unknown,
@@ -66,6 +75,7 @@ impl<'a> Operation<'a> {
             Self::UploadInput(_) => "felis:UploadInput",
             Self::GetJob(_) => "felis:GetJob",
             Self::GetOutput(_) => "felis:GetOutput",
+            Self::GetFile(..) => "felis:GetFile",
             Self::CancelJob(_) => "felis:CancelJob",
             Self::ListTargets => "felis:ListTargets",
             Self::Unknown => "felis:Unknown",
@@ -100,15 +110,16 @@ impl Vendor for Felis {
                 let job = self.own(&account, id)?;
                 let Some(measured) = job.measured.first() else {
                     let text = format!("Job '{id}' has no output.");
-                    return Err(ApiError::new("not_found", text).with_status(404));
+                    return Err(ApiError::new("conflict", text).with_status(409));
                 };
                 let rows = measured.counts();
                 let rows = rows.iter().map(|(sample, count)| format!("{sample},{count}\n"));
-                Answer::text(
-                    200,
-                    "text/plain",
-                    format!("sample,count\n{}", rows.collect::<String>()),
-                )
+                Answer::text(200, "text/plain", rows.collect::<String>())
+            }
+            Operation::GetFile(id, file) => {
+                self.own(&account, id)?;
+                let text = format!("The {file} of job '{id}' is not kept.");
+                return Err(ApiError::new("conflict", text).with_status(409));
             }
             Operation::CancelJob(id) => {
                 self.own(&account, id)?;
@@ -158,8 +169,8 @@ impl Felis {
     }
 
     fn own(&self, account: &str, id: &str) -> Result<&Job, ApiError> {
-        let found = self.drafts.get(id).or_else(|| self.machines.job(id));
-        found.filter(|job| job.account == account).ok_or_else(|| {
+        let draft = self.drafts.get(id).filter(|job| job.account == account);
+        draft.or_else(|| self.machines.job_of(account, id)).ok_or_else(|| {
             ApiError::new("not_found", format!("There is no job '{id}'.")).with_status(404)
         })
     }
@@ -196,7 +207,9 @@ impl Felis {
             return Err(ApiError::new("conflict", text).with_status(409));
         };
         let source = String::from_utf8_lossy(request.body).into_owned();
-        let measured = source.matches("__quantum__qis__m").count().max(1);
+        // A program also declares what it calls.
+        let calls = |line: &&str| line.contains("call ") && line.contains("@__quantum__qis__m");
+        let measured = source.lines().filter(calls).count().max(1);
         let shots = job.request["inputParams"]["nbShots"].as_u64().unwrap_or(1_000);
         let bits = u32::try_from(measured).unwrap_or(1);
         job.programs = vec![Program::Noise { seed: id.to_owned(), bits, shots }];
@@ -238,7 +251,19 @@ impl Felis {
     }
 }
 
+/// Gates and measurements of every target, as its list of instructions tells them.
+const INSTRUCTIONS: [&str; 5] = [
+    "__quantum__qis__prepare_z__body:void (i1, %Qubit*)",
+    "__quantum__qis__prepare_x__body:void (i1, %Qubit*)",
+    "__quantum__qis__x__body:void (%Qubit*)",
+    "__quantum__qis__z__body:void (%Qubit*)",
+    "__quantum__qis__mz__body:void (%Qubit*, %Result*)",
+];
+
 fn target(machine: &Machine) -> Value {
-    json!({ "name": machine.name, "numQubits": machine.qubits, "instructions": [],
-            "inputParams": {} })
+    let instructions: Vec<_> = INSTRUCTIONS.iter().map(|one| json!({ "signature": one })).collect();
+    let shots = json!({ "required": true, "default": 1_000,
+                        "constraints": [{ "min": 1, "max": 10_000_000 }] });
+    json!({ "name": machine.name, "numQubits": machine.qubits, "instructions": instructions,
+            "inputParams": { "nbShots": shots } })
 }

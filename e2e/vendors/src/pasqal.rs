@@ -165,7 +165,7 @@ impl Pasqal {
     }
 
     fn own(&self, account: &str, id: &str) -> Result<&Job, ApiError> {
-        self.machines.job(id).filter(|job| job.account == account).ok_or_else(|| {
+        self.machines.job_of(account, id).ok_or_else(|| {
             ApiError::new("404", format!("There is no job '{id}'.")).with_status(404)
         })
     }

@@ -132,9 +132,8 @@ impl Dialect for Felis {
 fn state(word: &str) -> TaskState {
     match word {
         "CREATED" => TaskState::Created,
-        "INPUT_READY" | "COMPILING" | "COMPILED" | "TRANSPILING" | "TRANSPILED" => {
-            TaskState::Queued
-        }
+        "FETCHING_INPUT" | "INPUT_READY" | "COMPILING" | "COMPILED" | "TRANSPILING"
+        | "TRANSPILED" => TaskState::Queued,
         "EXECUTING" => TaskState::Running,
         "SUCCEEDED" => TaskState::Completed,
         "CANCELLED" => TaskState::Cancelled,

@@ -101,6 +101,7 @@ fn the_words_of_the_vendors() {
         (Service::PasqalCloud, pasqal("CANCELED"), Cancelled),
         (Service::PasqalCloud, pasqal("pondering"), unknown()),
         (Service::AliceBobFelis, felis("CREATED"), Created),
+        (Service::AliceBobFelis, felis("FETCHING_INPUT"), Queued),
         (Service::AliceBobFelis, felis("COMPILING"), Queued),
         (Service::AliceBobFelis, felis("TRANSPILED"), Queued),
         (Service::AliceBobFelis, felis("EXECUTING"), Running),

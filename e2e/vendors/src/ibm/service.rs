@@ -220,7 +220,7 @@ impl Service {
     }
 
     fn own(&self, account: &str, id: &str) -> Result<&Job, ApiError> {
-        self.machines.job(id).filter(|job| job.account == account).ok_or_else(|| {
+        self.machines.job_of(account, id).ok_or_else(|| {
             ApiError::new("1291", format!("Job not found. Job ID: {id}.")).with_status(404)
         })
     }

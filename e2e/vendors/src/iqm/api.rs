@@ -138,7 +138,7 @@ impl Iqm {
     }
 
     fn own(&self, account: &str, id: &str) -> Result<&Job, ApiError> {
-        self.machines.job(id).filter(|job| job.account == account).ok_or_else(|| {
+        self.machines.job_of(account, id).ok_or_else(|| {
             ApiError::new("job_not_found", format!("There is no job '{id}'.")).with_status(404)
         })
     }

@@ -170,6 +170,12 @@ impl Machines {
         self.jobs.get(id)
     }
 
+    /// A job by id, for the account that owns it: to others it is as if there were none.
+    #[must_use]
+    pub fn job_of(&self, account: &str, id: &str) -> Option<&Job> {
+        self.job(id).filter(|job| job.account == account)
+    }
+
     /// Jobs, newest first.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.order.iter().rev().filter_map(|id| self.jobs.get(id))

@@ -1,8 +1,9 @@
-//! Felis of Alice & Bob, judged by QRMI.
+//! Felis of Alice & Bob, judged by QRMI and by Alice & Bob's own client.
 
 use serde_json::{Value, json};
 use sluice_vendors::{Action, Ahead, Config, Fault, Running, Service, Stage};
 
+use crate::alice_bob::Alice;
 use crate::python::without_simulator;
 use crate::qrmi::Qrmi;
 
@@ -58,7 +59,7 @@ async fn a_job_tells_its_events_and_compiling_is_not_executing() {
     let told = events(&vendor, &id).await;
     assert_eq!(told.first().map(String::as_str), Some("CREATED"));
     let output = client.ask("task_result", json!([id])).await;
-    let counts = output.as_str().unwrap().lines().skip(1).filter_map(|row| row.split_once(','));
+    let counts = output.as_str().unwrap().lines().filter_map(|row| row.split_once(','));
     assert_eq!(counts.filter_map(|(_, count)| count.parse::<u64>().ok()).sum::<u64>(), 30);
 
     let stopped = client.submit(&payload()).await;
@@ -77,4 +78,29 @@ async fn keys_are_checked_and_a_job_without_input_does_not_wait_in_line() {
     assert!(client.call("task_start", payload()).await.is_err());
     assert_eq!(vendor.counts().get("felis:CreateJob 200"), Some(&1));
     assert_eq!(vendor.jobs(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_vendors_own_client_runs_a_circuit_and_reads_states_and_counts() {
+    let vendor = vendor().await;
+    let mut client = Alice::start(&vendor, "team-key");
+    let id = client.ask(json!({ "call": "run", "shots": 30 })).await;
+    let id = id.as_str().expect("an id").to_owned();
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        seen.push(client.ask(json!({ "call": "status", "job": id })).await);
+        vendor.step(Some(NAME), 1).await.unwrap();
+    }
+    // To this client compiling is no running.
+    assert_eq!(seen, ["QUEUED", "VALIDATING", "RUNNING", "DONE"]);
+    let counts = client.ask(json!({ "call": "counts", "job": id })).await;
+    let counts = counts.as_object().expect("counts by bits");
+    assert_eq!(counts.values().filter_map(Value::as_u64).sum::<u64>(), 30);
+    assert!(counts.keys().all(|bits| ["0", "1"].contains(&bits.as_str())), "{counts:?}");
+
+    let stopped = client.ask(json!({ "call": "run", "shots": 1 })).await;
+    client.ask(json!({ "call": "cancel", "job": stopped })).await;
+    assert_eq!(client.ask(json!({ "call": "status", "job": stopped })).await, "CANCELLED");
+    let refused = Alice::start(&vendor, "wrong-key").call(json!({ "call": "run", "shots": 1 }));
+    assert!(refused.await["error"].as_str().is_some_and(|text| text.contains("not valid")));
 }

@@ -1,5 +1,5 @@
 //! The emulator judged by the clients of the field: amazon-braket-sdk, boto3, the Rust SDK,
-//! and QRMI.
+//! QRMI, and Alice & Bob's client.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,6 +8,7 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+mod alice_bob;
 mod calls;
 mod control;
 mod faults;

@@ -57,6 +57,7 @@ impl<'w> Stage<'w> {
                     include_str!("../../../examples/variational-loop/program.py"),
                 "batch.py": include_str!("../../../examples/batch/program.py"),
                 "fan-out.py": include_str!("../../../examples/fan-out/program.py"),
+                "session-loop.py": include_str!("../../../examples/qrmi/session_loop.py"),
                 "qrmi-fan-out.py": include_str!("../../../examples/qrmi/program.py"),
             },
         }))?;

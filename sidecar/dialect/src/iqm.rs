@@ -15,16 +15,13 @@ use sluice_shared::task::{Position, TaskState};
 use crate::digest::{canonical, sha256_hex};
 use crate::reading::{is_uuid, json, list, string};
 use crate::{
-    Abilities, Answer, Call, DeviceFacts, Dialect, Ending, Lost, MESSAGE, Operation, Request,
-    Resume, Running, SignIn, Submission, TaskFacts, Waits, quote,
+    Abilities, Answer, Call, DeviceFacts, Dialect, Ending, LONGEST_POLL, Lost, MESSAGE, Operation,
+    Request, Resume, Running, SignIn, Submission, TaskFacts, Waits, quote,
 };
 
 /// The dialect.
 #[derive(Debug)]
 pub(crate) struct Iqm;
-
-/// Longest poll that is waited for, in seconds.
-const LONGEST_POLL: u64 = 120;
 
 impl Dialect for Iqm {
     fn service(&self) -> Service {

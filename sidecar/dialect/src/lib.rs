@@ -103,6 +103,9 @@ pub enum Ending {
     Over,
 }
 
+/// Longest poll that is waited for, in seconds.
+pub const LONGEST_POLL: u64 = 120;
+
 /// How one vendor's API reads.
 pub trait Dialect: fmt::Debug + Send + Sync {
     /// Whose it is.
@@ -135,7 +138,8 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Seconds for which the vendor may hold a request before it answers.
+    /// Seconds for which the vendor may hold a request before it answers, at most
+    /// [`LONGEST_POLL`].
     fn long_poll(&self, _request: Request<'_>) -> u64 {
         0
     }

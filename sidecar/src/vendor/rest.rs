@@ -6,10 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
+use reqwest::Url;
 use sluice_dialect::{self as dialect, Answer, Call, Dialect, Ending, TaskFacts, quote};
 use sluice_shared::resource::Resource;
 use sluice_shared::task::TaskState;
-use sluice_tap::{Endpoint, Rights, Route};
+use sluice_tap::{Endpoint, Rights, Route, Target};
 
 use super::token::Access;
 use super::{Cancelled, DeviceReading, Failure, FailureKind, Reading};
@@ -76,6 +77,7 @@ impl Rest {
     /// See [`FailureKind`].
     pub async fn task(&self, resource: &Resource, id: &str) -> Result<Reading, Failure> {
         let at = self.at(resource)?;
+        at.check(resource, id)?;
         let (status, body) = self.call(at, &at.dialect.ask_task(id)).await?;
         let Some(facts) = at.dialect.task(id, Answer { status, body: &body }) else {
             return Err(Failure {
@@ -149,6 +151,7 @@ impl Rest {
     /// See [`FailureKind`].
     pub async fn cancel(&self, resource: &Resource, id: &str) -> Result<Cancelled, Failure> {
         let at = self.at(resource)?;
+        at.check(resource, id)?;
         let (status, headers, body) = self.exchange(at, &at.dialect.cancel(id)).await?;
         let said = Answer { status, body: &body };
         match at.dialect.cancelled(said) {
@@ -164,6 +167,19 @@ impl Rest {
         self.all.get(resource).is_some_and(|at| at.dialect.is_task_id(id))
     }
 
+    /// One call; a token that is refused is bought anew once.
+    async fn exchange(
+        &self,
+        at: &At,
+        call: &Call,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), Failure> {
+        let first = self.send(at, call).await?;
+        if first.0 == StatusCode::UNAUTHORIZED && at.access.refused().await {
+            return self.send(at, call).await;
+        }
+        Ok(first)
+    }
+
     /// One call whose answer must be a good one.
     async fn call(&self, at: &At, call: &Call) -> Result<(StatusCode, Bytes), Failure> {
         let (status, headers, body) = self.exchange(at, call).await?;
@@ -171,21 +187,17 @@ impl Rest {
             return Ok((status, body));
         }
         let mut failure = failure_of(at.dialect, Answer { status, body: &body }, &headers);
-        if matches!(failure.kind, FailureKind::Denied) {
-            at.access.refused().await;
+        if failure.kind == FailureKind::Denied {
             failure.message = format!("{}; check {}", failure.message, at.access.source());
         }
         Err(failure)
     }
 
-    async fn exchange(
-        &self,
-        at: &At,
-        call: &Call,
-    ) -> Result<(StatusCode, HeaderMap, Bytes), Failure> {
+    async fn send(&self, at: &At, call: &Call) -> Result<(StatusCode, HeaderMap, Bytes), Failure> {
         let endpoint = at.endpoint.as_ref().map_err(|why| refused(why.clone()))?.target();
         let headers = at.access.headers(&self.http).await?;
-        let url = format!("{}{}{}", endpoint.origin, endpoint.prefix, call.path);
+        let url = address(&endpoint, &call.path)
+            .ok_or_else(|| refused("a name of the vendor would ask for something else".into()))?;
         let mut request = self.http.request(call.method.clone(), url).headers(headers);
         if let Some(body) = &call.body {
             request = request.json(body);
@@ -198,6 +210,22 @@ impl Rest {
         let body = answer.bytes().await.map_err(|error| broken(&error))?;
         Ok((status, headers, body))
     }
+}
+
+impl At {
+    /// An id becomes part of a path.
+    fn check(&self, resource: &Resource, id: &str) -> Result<(), Failure> {
+        if self.dialect.is_task_id(id) {
+            return Ok(());
+        }
+        Err(refused(format!("it is no id of a task at {resource}")))
+    }
+}
+
+/// The address of a call; `None` where reading it as a URL would change the path.
+fn address(endpoint: &Target, path: &str) -> Option<Url> {
+    let text = format!("{}{}{path}", endpoint.origin, endpoint.prefix);
+    Url::parse(&text).ok().filter(|url| url.as_str() == text && url.fragment().is_none())
 }
 
 /// What the vendor tells of a task, in the follower's words.
@@ -255,5 +283,20 @@ pub(super) fn failure_of(dialect: &dyn Dialect, said: Answer<'_>, headers: &Head
         kind,
         message: quote(&format!("{} {words}", said.status.as_u16()), QUOTE),
         retry_after: wish.map(Duration::from_secs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_ask_for_another_path() {
+        let endpoint = Endpoint::parse("http://h:1/api/v1/").unwrap().target();
+        let of = |path: &str| address(&endpoint, path).map(String::from);
+        assert_eq!(of("/jobs/a").as_deref(), Some("http://h:1/api/v1/jobs/a"));
+        for path in ["/backends/../jobs/a", "/backends/./status", "/backends/a b", "/b#status"] {
+            assert_eq!(of(path), None, "{path}");
+        }
     }
 }

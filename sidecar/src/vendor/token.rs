@@ -106,17 +106,21 @@ impl Access {
         }
     }
 
-    /// The vendor refused the token: the next call buys another one.
-    pub(super) async fn refused(&self) {
+    /// The vendor refused the token: whether another one is worth a try. The next call buys it.
+    pub(super) async fn refused(&self) -> bool {
+        if !matches!(self.sign_in, SignIn::Token(_)) {
+            return false;
+        }
         let now = Instant::now();
         {
             let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
             if dropped.is_some_and(|last| now < last + DROPS) {
-                return;
+                return false;
             }
             *dropped = Some(now);
         }
         *self.held.lock().await = None;
+        true
     }
 
     /// Where the right comes from, for people.

@@ -47,6 +47,8 @@ pub(crate) struct HungUp;
 pub(crate) struct Forwarder {
     config: Config,
     client: reqwest::Client,
+    /// For requests that a vendor holds until it has something to tell.
+    patient: reqwest::Client,
     keys: Keys,
     intents: Option<Arc<dyn Intents>>,
     guard: Option<Arc<dyn Guard>>,
@@ -73,6 +75,7 @@ impl Forwarder {
     ) -> Result<Self, reqwest::Error> {
         Ok(Self {
             client: upstream::client(&config)?,
+            patient: upstream::client_that_waits(&config, resource::LONGEST)?,
             keys: Keys::new(credentials, config.limits.credentials_time),
             intents: None,
             guard: None,

@@ -48,6 +48,15 @@ pub(crate) fn url(target: &Target, path_and_query: &str) -> Option<Url> {
 /// # Errors
 /// No root certificates, or an odd proxy variable.
 pub fn client(config: &Config) -> Result<reqwest::Client, reqwest::Error> {
+    client_that_waits(config, config.limits.answer_time)
+}
+
+/// The same with another time for the head of an answer and between two parts of it: the library
+/// takes no such limit for one request alone.
+pub(crate) fn client_that_waits(
+    config: &Config,
+    silence: Duration,
+) -> Result<reqwest::Client, reqwest::Error> {
     let limits = &config.limits;
     let builder = reqwest::Client::builder();
     let read = reqwest::Certificate::from_pem_bundle;
@@ -67,7 +76,7 @@ pub fn client(config: &Config) -> Result<reqwest::Client, reqwest::Error> {
         .no_zstd()
         .http1_only()
         .connect_timeout(limits.connect_time)
-        .read_timeout(limits.answer_time)
+        .read_timeout(silence)
         // Below the time after which load balancers close idle connections.
         .pool_idle_timeout(Duration::from_secs(20))
         .build()
@@ -156,7 +165,7 @@ impl Away {
             tracing::debug!(
                 host,
                 error,
-                "Braket cannot be reached; requests are held until it answers, check the network"
+                "the vendor cannot be reached; requests are held until it answers, check the network"
             );
             let (host, error) = (host.to_owned(), error.to_owned());
             outbox.put(TapEvent::UpstreamAway { host, since, error });

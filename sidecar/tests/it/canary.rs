@@ -290,3 +290,44 @@ async fn settings_that_cannot_be_used_are_named_without_their_secrets() {
     assert!(!output.status.success() && log.contains("AWS_ENDPOINT_URL_BRAKET"), "{log}");
     assert!(!log.contains(CANARY), "{log}");
 }
+
+#[tokio::test]
+async fn no_key_and_no_token_of_a_resource_is_in_any_text() {
+    let mut scene = Scene::new().await;
+    let at = |name: &str| format!("{}/{name}", scene.vendor.braket_url());
+    let (iqm, pasqal, tokens) = (at("iqm"), at("pasqal"), at("pasqal/oauth/token"));
+    let vars = [
+        ("SLUICE_RESOURCES", r#"["iqm-server/garnet", "pasqal-cloud/FRESNEL", "iqm-server/x"]"#),
+        ("SLUICE_UPSTREAM_garnet_QRMI_IQM_ISA_ENDPOINT", iqm.as_str()),
+        ("garnet_QRMI_IQM_ISA_TOKEN", "canary-token"),
+        ("SLUICE_UPSTREAM_x_QRMI_IQM_ISA_ENDPOINT", "https://me:canary-password@iqm.example"),
+        ("SLUICE_UPSTREAM_FRESNEL_QRMI_PASQAL_CLOUD_BASE_URL", pasqal.as_str()),
+        ("FRESNEL_QRMI_PASQAL_CLOUD_AUTH_ENDPOINT", tokens.as_str()),
+        ("FRESNEL_QRMI_PASQAL_CLOUD_CLIENT_ID", "team"),
+        ("FRESNEL_QRMI_PASQAL_CLOUD_CLIENT_SECRET", "team-key"),
+    ];
+    let sidecar = scene.sidecar("text", &vars).await;
+    let url = format!("http://{}/v1/tasks", sidecar.control);
+    for (id, resource) in [
+        ("834b21ed-0000-4000-8000-000000000000", "garnet"),
+        ("834b21ed-0000-4000-8000-000000000001", "FRESNEL"),
+        ("834b21ed-0000-4000-8000-000000000002", "x"),
+    ] {
+        let body = serde_json::json!({"id": id, "resource": resource});
+        let answer = reqwest::Client::new().post(&url).json(&body).send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 202, "{resource}");
+    }
+    scene.problem("iqm-server/garnet refuses the credentials").await;
+    await_some("a look with a token that was bought", async || {
+        scene.vendor.counts().contains_key("pasqal:GetBatch 404").then_some(())
+    })
+    .await;
+    let log = scene.end(sidecar).await;
+    assert!(log.contains("x_QRMI_IQM_ISA_ENDPOINT of the program"), "a hint");
+    // A token of the emulator is a JSON web token.
+    for secret in ["eyJ", "team-key"] {
+        let seen: Vec<_> = scene.said.lines().filter(|line| line.contains(secret)).collect();
+        assert!(seen.is_empty(), "{seen:#?}");
+    }
+    scene.judge(&log);
+}

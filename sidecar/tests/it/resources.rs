@@ -1,10 +1,12 @@
 //! The vendors of QRMI behind a whole sidecar, as processes: what a program sends through the tap
 //! is found, followed with the sidecar's own looks, and released at the vendor's front.
 
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use sluice_shared::gang::{Order, Task};
 use sluice_shared::names;
 use sluice_shared::stamp::Stamp;
+use sluice_vendors::rest::machine::Status;
 use sluice_vendors::{
     Action, Ahead, Busy, Config, Emulator, Fault, Forced, MachineChange, Running as Vendor,
     Service, Stage,
@@ -309,6 +311,112 @@ async fn a_refused_token_is_told_and_the_gates_stay_shut_until_it_is_renewed() {
     assert!(!scene.ordered());
     let (_, log) = sidecar.end().await;
     assert!(!log.contains("wrong-key"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_the_token_service_refuses_is_named_and_never_shown() {
+    let scene = Scene::start(COMPUTE, 2).await;
+    let wrong = |key: &str, value: String| {
+        Some(if key.ends_with("_APIKEY") { "sekrit-key".to_owned() } else { value })
+    };
+    let sidecar = scene.sidecar(wrong).await;
+    scene.submit(&sidecar).await;
+    let problem = await_some("the problem", async || scene.cluster.vendor()?.problem).await;
+    assert!(problem.contains("the token service of ibm-quantum-compute-service"), "{problem}");
+    scene.step(3).await;
+    assert!(!scene.ordered(), "{problem}");
+    let (_, log) = sidecar.end().await;
+    assert!(!log.contains("sekrit"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_bought_once_and_not_at_every_look() {
+    let scene = Scene::start(PASQAL, 2).await;
+    let sidecar = scene.sidecar(as_it_is).await;
+    for _ in 0..3 {
+        scene.submit(&sidecar).await;
+    }
+    let bought = || {
+        let count = |entry: &&sluice_vendors::Entry| entry.operation == "pasqal:GetToken";
+        scene.vendor.journal().iter().filter(count).count()
+    };
+    let own = bought();
+    let looks = || {
+        let count = |entry: &&sluice_vendors::Entry| entry.operation == "pasqal:GetBatch";
+        scene.vendor.journal().iter().filter(count).count()
+    };
+    await_some("many looks", async || (looks() >= 6).then_some(())).await;
+    // The program buys one for each request of this test; the sidecar one for all of its looks.
+    assert!(bought() <= own + 1, "{} tokens for {} looks", bought() - own, looks());
+    scene.vendor.end_tokens();
+    let before = bought();
+    scene.step(3).await;
+    scene.order().await;
+    assert!(bought() - before <= 2, "{} tokens after the loss", bought() - before);
+    sidecar.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_is_offline_keeps_the_first_in_line_from_the_front() {
+    let scene = Scene::start(IQM, 0).await;
+    let status = |status| MachineChange { status: Some(status), ..MachineChange::default() };
+    scene.vendor.change_machine(IQM.machine, status(Status::Offline)).unwrap();
+    let sidecar = scene.sidecar(as_it_is).await;
+    scene.submit(&sidecar).await;
+    let held = scene.task("why it is held", |task| task.reason.is_some()).await;
+    assert_eq!(held.reason.as_deref(), Some("garnet is not healthy"));
+    assert!(!held.front && !scene.ordered());
+    scene.vendor.change_machine(IQM.machine, status(Status::Online)).unwrap();
+    assert_eq!(scene.order().await.reason, "front");
+    sidecar.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_that_nobody_has_seen_is_neither_front_nor_failed() {
+    let scene = Scene::start(IQM, 2).await;
+    let sidecar = scene.sidecar(as_it_is).await;
+    let id = scene.submit(&sidecar).await;
+    let body = json!({"id": id, "status": "pondering", "queue_position": 1});
+    let odd = Action::Answer {
+        status: 200,
+        content_type: "application/json".into(),
+        body: body.to_string(),
+        when: Stage::Before,
+    };
+    scene.vendor.add_fault(Fault::next(2, "iqm:GetJob", odd));
+    let task = scene.task("the word", |task| task.state == "pondering").await;
+    assert!(!task.front && !scene.ordered());
+    scene.task("its place", |task| task.position.as_deref() == Some("3")).await;
+    sidecar.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_job_has_its_task_cancelled_at_every_vendor() {
+    let cancelled = async |row: Row| {
+        let scene = Scene::start(row, 2).await;
+        let sidecar = scene.sidecar(as_it_is).await;
+        scene.submit(&sidecar).await;
+        scene.task("the task waits", |task| task.state == "QUEUED").await;
+        scene.cluster.delete_gang();
+        let (_, log) = sidecar.end().await;
+        assert_eq!(scene.vendor.jobs()[0].state, "CANCELLED", "{row:?}: {log}");
+    };
+    tokio::join!(cancelled(IQM), cancelled(COMPUTE), cancelled(PASQAL), cancelled(FELIS));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_comes_next_knows_where_the_task_is() {
+    let scene = Scene::start(IQM, 2).await;
+    let sidecar = scene.sidecar(as_it_is).await;
+    let id = scene.submit(&sidecar).await;
+    scene.task("its place", |task| task.position.as_deref() == Some("3")).await;
+    kill_process(sidecar.worker().unwrap(), Signal::KILL).unwrap();
+    scene.step(1).await;
+    let task = scene.task("its place", |task| task.position.as_deref() == Some("2")).await;
+    assert_eq!(task.resource.map(|r| r.to_string()).as_deref(), Some(IQM.resource));
+    scene.step(1).await;
+    assert_eq!(scene.order().await.task_id, id);
+    sidecar.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

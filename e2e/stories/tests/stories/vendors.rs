@@ -1,17 +1,20 @@
 //! The vendors of QRMI on the real cluster: the example of each, with the real `qrmi` library.
 //! Only the image, the address of the vendor and the keys are the stage's.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::{Value, json};
+use sluice_lab::await_value;
 use sluice_shared::gang::QuantumGang;
 use sluice_shared::names;
 use sluice_shared::resource::Service as Kind;
 use sluice_stories::job::ACCOUNT;
-use sluice_stories::stage::{Stage, gated, started};
+use sluice_stories::stage::{LIMIT, Stage, gated, started};
 use sluice_stories::world::World;
 use sluice_vendors::{Ahead, Busy, MachineChange, Service};
 
@@ -21,6 +24,7 @@ crate::stories![
     ibm_quantum_system_with_busy_lanes,
     pasqal_cloud,
     alice_bob_felis,
+    a_session_gives_the_variational_loop_its_priority,
 ];
 
 /// Whose everything is at the vendors.
@@ -31,6 +35,7 @@ const KEYS: &str = "qrmi";
 /// The example of one vendor.
 struct Example {
     job: &'static str,
+    program: &'static str,
     service: Service,
     resource: &'static str,
     machine: &'static str,
@@ -38,30 +43,40 @@ struct Example {
 
 const IQM: Example = Example {
     job: include_str!("../../../../examples/qrmi/iqm-server.yaml"),
+    program: "qrmi-fan-out.py",
     service: Service::Iqm,
     resource: "garnet",
     machine: "iqm/garnet",
 };
 const COMPUTE: Example = Example {
     job: include_str!("../../../../examples/qrmi/ibm-quantum-compute-service.yaml"),
+    program: "qrmi-fan-out.py",
     service: Service::IbmQuantumComputeService,
     resource: "ibm_lagos",
     machine: "ibm-quantum-compute-service/ibm_lagos",
 };
+const SESSION: Example = Example {
+    job: include_str!("../../../../examples/qrmi/session-loop.yaml"),
+    program: "session-loop.py",
+    ..COMPUTE
+};
 const SYSTEM: Example = Example {
     job: include_str!("../../../../examples/qrmi/ibm-quantum-system.yaml"),
+    program: "qrmi-fan-out.py",
     service: Service::IbmQuantumSystem,
     resource: "fake_lagos",
     machine: "ibm-quantum-system/fake_lagos",
 };
 const PASQAL: Example = Example {
     job: include_str!("../../../../examples/qrmi/pasqal-cloud.yaml"),
+    program: "qrmi-fan-out.py",
     service: Service::Pasqal,
     resource: "FRESNEL",
     machine: "pasqal/FRESNEL",
 };
 const FELIS: Example = Example {
     job: include_str!("../../../../examples/qrmi/alice-bob-felis.yaml"),
+    program: "qrmi-fan-out.py",
     service: Service::Felis,
     resource: "ab_emu_1q_lescanne_2020",
     machine: "felis/EMU:1Q:LESCANNE_2020",
@@ -80,6 +95,9 @@ impl Example {
         let (team, key) = TEAM;
         let all = stage.vendor.qrmi_environment(self.service, self.resource, team, key);
         let all: serde_json::Map<_, _> = all.into_iter().map(|(k, v)| (k, v.into())).collect();
+        let addresses = json!({"metadata": {"name": KEYS}, "data": all.clone()});
+        let maps = stage.api::<ConfigMap>();
+        maps.create(&PostParams::default(), &serde_json::from_value(addresses)?).await?;
         let secret = json!({"metadata": {"name": KEYS}, "stringData": all});
         let secrets = stage.api::<Secret>();
         secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
@@ -92,7 +110,7 @@ impl Example {
         let python =
             tokio::task::spawn_blocking(|| sluice_lab::python_env_of("QRMI", lock)).await??;
         let mut job: Value = serde_saphyr::from_str(self.job).context("the Job of an example")?;
-        let lab = stage.draft_with(&python, "lab", 1, "qrmi-fan-out.py").job();
+        let lab = stage.draft_with(&python, "lab", 1, self.program).job();
         let lab = &lab["spec"]["template"]["spec"];
         let pod = &mut job["spec"]["template"]["spec"];
         pod["volumes"] = lab["volumes"].clone();
@@ -217,5 +235,42 @@ async fn ibm_quantum_system_with_busy_lanes(world: &World) -> Result<()> {
     opens(&stage, &job, &id).await?;
     SYSTEM.step(&stage, 1).await?;
     ends(&stage, &job, &id).await?;
+    stage.strike().await
+}
+
+async fn a_session_gives_the_variational_loop_its_priority(world: &World) -> Result<()> {
+    const OTHERS: u64 = 500;
+    let stage = SESSION.stage(world, "session").await?;
+    let job = SESSION.submit(&stage).await?;
+    let gang = waits(&stage, &job, Kind::IbmQuantumComputeService).await?;
+    ensure!(
+        task_of(&gang).is_some_and(|task| task.session.is_some()),
+        "the gang names the session"
+    );
+    // Many come after the first round and before the second.
+    let crowd = MachineChange { add_ahead: Some(OTHERS), ..MachineChange::default() };
+    stage.vendor.change_machine(SESSION.machine, crowd)?;
+    let steps = AtomicU64::new(0);
+    await_value("all rounds have run", LIMIT, async || {
+        SESSION.step(&stage, 1).await.map_err(|e| e.to_string())?;
+        steps.fetch_add(1, Ordering::Relaxed);
+        let done = stage.vendor.jobs().iter().filter(|job| job.state == "COMPLETED").count();
+        if done == 4 { Ok(()) } else { Err(format!("{done} rounds")) }
+    })
+    .await?;
+    let steps = steps.load(Ordering::Relaxed);
+    ensure!(steps < OTHERS, "the rounds waited behind the others: {steps} steps");
+    stage.completed(&job.name_any()).await?;
+    let pods = stage.pods(&job.name_any(), "all pods", |p| p.len() == 3).await?;
+    for consumer in &pods[1..] {
+        let log = stage.output(consumer).await?;
+        ensure!(log.contains("energy "), "{log}");
+    }
+    let count = |operation: &str| {
+        let name = format!("ibm-quantum-compute-service:{operation}");
+        stage.vendor.journal().iter().filter(|entry| entry.operation == name).count()
+    };
+    let closes = count("UpdateSession") + count("CloseSession");
+    ensure!(closes == 1, "the program alone ends its session: {closes}");
     stage.strike().await
 }

@@ -36,6 +36,9 @@ const NO_ENDPOINT: &str = "ResourceEndpointException";
 /// Beyond the time of a long poll, for the way there and back.
 const MARGIN: Duration = Duration::from_secs(10);
 
+/// The longest that a vendor may hold a request.
+pub(super) const LONGEST: Duration = Duration::from_secs(dialect::LONGEST_POLL + MARGIN.as_secs());
+
 /// Whose a request is, by its path.
 pub(super) enum Found<'a> {
     /// Braket's.
@@ -79,6 +82,8 @@ struct Read {
     body: Bytes,
     deadline: Instant,
     answer_time: Duration,
+    /// Whether the vendor may hold it.
+    is_long_poll: bool,
     gone: CancellationToken,
     _room: OwnedSemaphorePermit,
 }
@@ -164,6 +169,8 @@ impl Forwarder {
         let dialect = dialect::of(route.resource.service);
         let path = parts.uri.query().map_or(rest.clone(), |query| format!("{rest}?{query}"));
         let target = endpoint.target();
+        // The address alone is its root.
+        let path = if path.is_empty() { "/".to_owned() } else { path };
         let Some(url) = upstream::url(&target, &path) else {
             return Ok(answer::not_forwardable(&path));
         };
@@ -187,6 +194,7 @@ impl Forwarder {
             body,
             deadline,
             answer_time: self.config.limits.answer_time.max(margin),
+            is_long_poll: !long_poll.is_zero(),
             gone,
             _room: room,
         };
@@ -337,8 +345,9 @@ impl Forwarder {
             let left = read.deadline.saturating_duration_since(Instant::now());
             let limit = read.answer_time.min(left.max(Duration::from_millis(100)));
             let (method, url) = (read.method.clone(), read.url.clone());
+            let client = if read.is_long_poll { &self.patient } else { &self.client };
             let sent = upstream::attempt(
-                &self.client,
+                client,
                 (method, url),
                 read.headers.clone(),
                 read.body.clone(),
@@ -356,7 +365,7 @@ impl Forwarder {
                 (Seen::Throttled(_), _) => self.away.clear(host, &self.outbox),
                 _ => self.away.mark(host, &error, &self.outbox),
             }
-            arrived |= seen != Seen::NotSent;
+            arrived |= !matches!(seen, Seen::NotSent | Seen::Throttled(_));
             lost |= seen == Seen::Lost;
             let (pauses, repeat) = match seen {
                 // Nothing was done, so that it can be sent again whatever it is.
@@ -475,8 +484,9 @@ fn told(read: &Read, outcome: &Outcome, submission: Submission) -> TapEvent {
                 status: whole.status,
                 error_type: None,
                 message: read.dialect.message(said),
-                // After an error of the vendor's own the task may exist all the same.
-                void: whole.status.is_client_error(),
+                // After an error of the vendor's own the task may exist all the same, and so it does
+                // where the vendor says that it has one of this id.
+                void: whole.status.is_client_error() && Some(whole.status) != read.taken(),
                 at,
             }
         }

@@ -17,5 +17,6 @@ mod polls;
 mod principals;
 mod programs;
 mod reading;
+mod resources;
 mod secrets;
 mod tls;

@@ -23,7 +23,6 @@ use tokio_util::task::TaskTracker;
 
 use self::arrival::Accepted;
 use self::exchange::Outcome;
-use self::resource::Found;
 use crate::answer;
 use crate::config::Config;
 use crate::connections::{Connections, Ties};
@@ -36,6 +35,7 @@ use crate::operation::Operation;
 use crate::polls::{Asked, Key as PollKey, Polls, Throttled, Whole};
 use crate::quota::Quota;
 use crate::rights::Rights;
+use crate::routes::{self, Found};
 use crate::upstream::{self, Away};
 
 /// The connection is closed without a status, as the program would have seen it without us.
@@ -110,10 +110,10 @@ impl Forwarder {
         let arrived = Instant::now();
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
-        match resource::find(&self.config.resources, path) {
+        match routes::find(&self.config.resources, path) {
             Found::Braket => {}
             Found::Unknown(message) => {
-                return Ok(answer::error(StatusCode::NOT_FOUND, resource::UNKNOWN, &message));
+                return Ok(answer::error(StatusCode::NOT_FOUND, routes::UNKNOWN, &message));
             }
             Found::Route(route, rest) => {
                 let (route, rest) = (route.clone(), rest.to_owned());

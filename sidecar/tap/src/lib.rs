@@ -44,6 +44,7 @@ mod operation;
 mod polls;
 pub mod quota;
 mod rights;
+mod routes;
 mod serve;
 mod signature;
 mod trust;

@@ -1,5 +1,7 @@
 //! A request for a resource of QRMI: it goes on as it is, with the program's own right.
 
+mod told;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +11,13 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::body::Incoming;
 use jiff::Timestamp;
-use percent_encoding::percent_decode_str;
-use sluice_dialect::{self as dialect, Dialect, Lost, Operation, Resume, Submission};
-use sluice_shared::resource::{Place, Resource, Service};
+use sluice_dialect::{self as dialect, Dialect, Lost, Operation, Resume};
+use sluice_shared::resource::{Place, Resource};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use self::told::told;
 use super::exchange::{LONGEST_PAUSE, pauses, pauses_of_throttled};
 use super::{Forwarder, HungUp};
 use crate::answer;
@@ -29,8 +31,6 @@ use crate::operation::Repeat;
 use crate::polls::Whole;
 use crate::upstream::{self, Attempt, Reading};
 
-/// Kind of the error for a path of no resource.
-pub(super) const UNKNOWN: &str = "UnknownResourceException";
 /// Kind of the error for a resource without a usable endpoint.
 const NO_ENDPOINT: &str = "ResourceEndpointException";
 /// Beyond the time of a long poll, for the way there and back.
@@ -38,35 +38,6 @@ const MARGIN: Duration = Duration::from_secs(10);
 
 /// The longest that a vendor may hold a request.
 pub(super) const LONGEST: Duration = Duration::from_secs(dialect::LONGEST_POLL + MARGIN.as_secs());
-
-/// Whose a request is, by its path.
-pub(super) enum Found<'a> {
-    /// Braket's.
-    Braket,
-    /// A resource's, with what follows the name of the resource in the path.
-    Route(&'a Route, &'a str),
-    /// One that this pod does not have; for people.
-    Unknown(String),
-}
-
-/// Reads `/<type>/<name>/…`. PURE.
-pub(super) fn find<'a>(routes: &'a [Route], path: &'a str) -> Found<'a> {
-    let mut parts = path.strip_prefix('/').unwrap_or(path).splitn(3, '/');
-    let (Some(word), name) = (parts.next(), parts.next()) else { return Found::Braket };
-    let Some(service) = Service::of_type(word) else { return Found::Braket };
-    let name = percent_decode_str(name.unwrap_or_default()).decode_utf8_lossy();
-    let is_it = |route: &&Route| route.resource.service == service && route.resource.name == name;
-    if let Some(route) = routes.iter().find(is_it) {
-        let rest = parts.next().map_or("", |rest| &path[path.len() - rest.len() - 1..]);
-        return Found::Route(route, rest);
-    }
-    let known: Vec<_> = routes.iter().map(|route| route.resource.to_string()).collect();
-    Found::Unknown(format!(
-        "This pod has no resource {word}/{name}; it has: {}. The Sluice sidecar knows the resources \
-         whose endpoint variables the container had when it was admitted.",
-        if known.is_empty() { "none".to_owned() } else { known.join(", ") }
-    ))
-}
 
 /// A request that was read.
 struct Read {
@@ -454,102 +425,6 @@ impl Forwarder {
                 );
                 Err(HungUp)
             }
-        }
-    }
-}
-
-/// The event that tells what came of a submission.
-fn told(read: &Read, outcome: &Outcome, submission: Submission) -> TapEvent {
-    let (place, at) = (read.place(), Timestamp::now());
-    let unknown =
-        |submission, place, error| TapEvent::SubmissionUnknown { submission, place, error, at };
-    match outcome {
-        Outcome::Whole(whole) => {
-            let said = dialect::Answer { status: whole.status, body: &whole.body };
-            if whole.status.is_success() {
-                if let Some(task_id) = read.dialect.accepted(read.request(), said) {
-                    return TapEvent::Submitted { submission, place, task_id, known: false, at };
-                }
-                let error = format!("the vendor answered {} without an id", whole.status);
-                return unknown(submission, place, error);
-            }
-            if let (Some(reason), Some(task_id)) =
-                (read.dialect.waits(said), submission.client_token.clone())
-            {
-                return TapEvent::SubmissionWaits { submission, place, task_id, reason, at };
-            }
-            TapEvent::SubmissionRefused {
-                submission,
-                place,
-                status: whole.status,
-                error_type: None,
-                message: read.dialect.message(said),
-                // After an error of the vendor's own the task may exist all the same, and so it does
-                // where the vendor says that it has one of this id.
-                void: whole.status.is_client_error() && Some(whole.status) != read.taken(),
-                at,
-            }
-        }
-        Outcome::Streamed(response) => {
-            let error = format!("the vendor's answer {} was too long", response.status());
-            unknown(submission, place, error)
-        }
-        Outcome::GaveUp { error, arrived: false } => TapEvent::SubmissionRefused {
-            submission,
-            place,
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            error_type: None,
-            message: Some(error.clone()),
-            void: true,
-            at,
-        },
-        Outcome::GaveUp { error, .. } | Outcome::HungUp { error } => {
-            unknown(submission, place, error.clone())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn mk_routes() -> Vec<Route> {
-        ["iqm-server/garnet", "pasqal-cloud/a b"]
-            .map(|name| Route {
-                resource: name.parse().unwrap(),
-                endpoint: Err("nowhere".to_owned()),
-            })
-            .into()
-    }
-
-    #[test]
-    fn paths_name_their_resource() {
-        let routes = mk_routes();
-        for (path, expected) in [
-            ("/iqm-server/garnet/api/v1/jobs", Some(("iqm-server/garnet", "/api/v1/jobs"))),
-            ("/iqm-server/garnet/", Some(("iqm-server/garnet", "/"))),
-            ("/iqm-server/garnet", Some(("iqm-server/garnet", ""))),
-            ("/iqm-server/garnet//x", Some(("iqm-server/garnet", "//x"))),
-            ("/pasqal-cloud/a%20b/x", Some(("pasqal-cloud/a b", "/x"))),
-            ("/quantum-task", None),
-            ("/", None),
-            ("", None),
-        ] {
-            let found = match find(&routes, path) {
-                Found::Route(route, rest) => Some((route.resource.to_string(), rest)),
-                Found::Braket => None,
-                Found::Unknown(text) => panic!("{path}: {text}"),
-            };
-            let found = found.as_ref().map(|(name, rest)| (name.as_str(), *rest));
-            assert_eq!(found, expected, "{path}");
-        }
-    }
-
-    #[test]
-    fn a_resource_that_is_not_there_is_named_with_those_that_are() {
-        for path in ["/iqm-server/emerald/api", "/iqm-server", "/alice-bob-felis/garnet/x"] {
-            let Found::Unknown(text) = find(&mk_routes(), path) else { panic!("{path}") };
-            assert!(text.contains("iqm-server/garnet, pasqal-cloud/a b"), "{text}");
         }
     }
 }

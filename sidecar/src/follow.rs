@@ -3,6 +3,7 @@
 mod absorb;
 pub mod cost;
 pub mod decide;
+pub mod followed;
 pub mod manual;
 pub mod passing;
 pub mod plan;

@@ -23,23 +23,20 @@ pub(crate) async fn run(
     // Since when the vendor does not take the keys.
     let mut ended: Option<Timestamp> = None;
     while let Some(event) = events.recv().await {
-        let news = match &event {
+        let mut line = line(&event);
+        let news = match event {
             TapEvent::KeysEnded { code, at, .. } => {
                 credentials.forget().await;
-                let since = *ended.get_or_insert(*at);
-                Some(Seen::TapProblem(Some(keys_ended(code, since, credentials.source().await))))
+                let since = *ended.get_or_insert(at);
+                let text = keys_ended(&code, since, credentials.source().await);
+                line = Some(Line { warn: true, text: text.clone() });
+                Some(Seen::TapProblem(Some(text)))
             }
             TapEvent::KeysTaken { .. } => {
                 ended = None;
                 Some(Seen::TapProblem(None))
             }
-            _ => of(&event),
-        };
-        let line = match (&event, &news) {
-            (TapEvent::KeysEnded { .. }, Some(Seen::TapProblem(Some(text)))) => {
-                Some(Line { warn: true, text: text.clone() })
-            }
-            _ => line(&event),
+            event => of(event),
         };
         // A program that tries again and again is told of once.
         if line != last {
@@ -122,8 +119,8 @@ fn line(event: &TapEvent) -> Option<Line> {
 }
 
 /// What the follower needs to know. PURE.
-fn of(event: &TapEvent) -> Option<Seen> {
-    Some(match event.clone() {
+fn of(event: TapEvent) -> Option<Seen> {
+    Some(match event {
         TapEvent::Submitted { submission, task_id, place, .. } => Seen::Submitted(Submitted {
             resource: place.resource().cloned(),
             id: task_id,
@@ -191,7 +188,7 @@ mod tests {
         let facts = braket::task(body).unwrap();
         let at = Timestamp::UNIX_EPOCH;
         let event = TapEvent::Polled { facts, place: Place::Region("r".into()), at };
-        let Some(Seen::Polled(reading, seen_at)) = of(&event) else { panic!("a poll is a poll") };
+        let Some(Seen::Polled(reading, seen_at)) = of(event) else { panic!("a poll is a poll") };
         assert_eq!((reading.id.as_str(), reading.device.as_deref()), ("t", Some("d")));
         assert_eq!(reading.position.as_deref(), Some(">2000"));
         assert!(reading.priority && reading.submitted_at.is_some());
@@ -209,7 +206,7 @@ mod tests {
             void: true,
             at: Timestamp::UNIX_EPOCH,
         };
-        let Some(Seen::SubmissionRefused { message, void }) = of(&event) else {
+        let Some(Seen::SubmissionRefused { message, void }) = of(event) else {
             panic!("it is refused")
         };
         assert_eq!(message, "ServiceQuotaExceededException: the spending limit is reached");

@@ -162,7 +162,7 @@ mod tests {
     use sluice_dialect::braket;
 
     use super::*;
-    use crate::follow::state::Followed;
+    use crate::follow::followed::Followed;
     use sluice_shared::policy::{Follow, ReleasePolicy};
     use sluice_shared::role::Role;
 

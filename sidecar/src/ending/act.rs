@@ -14,8 +14,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
 use super::{PATIENCE, Verdict, decide};
+use crate::follow::followed::Followed;
 use crate::follow::report;
-use crate::follow::state::{Followed, State};
+use crate::follow::state::State;
 use crate::follow::watch::Clock;
 use crate::vendor::{Cancelled, Failure, FailureKind, Vendor};
 

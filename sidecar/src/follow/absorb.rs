@@ -7,8 +7,9 @@ use sluice_shared::gang::{OrderReason, VendorStatus};
 use sluice_shared::role::Role;
 use sluice_shared::task::{TaskState, device_name};
 
+use super::followed::Followed;
 use super::resume;
-use super::state::{Device, Followed, GangSeen, Seen, State, Step, Told, say};
+use super::state::{Device, GangSeen, Seen, State, Step, Told, say};
 use super::timing::{Doing, Now, after, back_off, elapsed, read_interval, seen_from};
 use super::{passing, report, series};
 use crate::ending::Fate;
@@ -318,6 +319,8 @@ fn adopt(state: &mut State, vendor: &VendorStatus, now: Now) -> usize {
             session: task.session.clone(),
         };
         found.observed_at = task.observed_at.as_ref().map(|t| t.0);
+        // Only a submission tells the shots, and an earlier worker has told of that.
+        found.price_told = task.shots.is_some();
         if found.reading.state.is_final() {
             // It was told when it happened.
             found.said = report::describe(&found);

@@ -4,7 +4,8 @@ use sluice_shared::gang::Cost;
 use sluice_shared::price::{AS_OF, Estimate, Usd, estimate};
 use sluice_shared::task::device_name;
 
-use super::state::{Followed, State};
+use super::followed::Followed;
+use super::state::State;
 
 /// What a task costs; nothing once it has ended without a result.
 #[must_use]

@@ -17,9 +17,10 @@ use sluice_shared::role::Role;
 use sluice_shared::task::TaskState;
 
 use super::absorb::absorb;
+use super::followed::Followed;
 use super::plan::plan;
 use super::resume;
-use super::state::{Device, Followed, PATIENCE, SILENT, Seen, State, Step, say};
+use super::state::{Device, PATIENCE, SILENT, Seen, State, Step, say};
 use super::timing::{DEVICE_FRESH, Now, elapsed};
 use super::{cost, report, series};
 use crate::vendor::front::{DeviceSeen, Front};

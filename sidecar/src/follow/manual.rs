@@ -4,8 +4,9 @@ use sluice_shared::names;
 use sluice_shared::policy::ReleasePolicy;
 use sluice_shared::role::Role;
 
+use super::followed::Followed;
 use super::report;
-use super::state::{Followed, State};
+use super::state::State;
 
 /// What becomes of a request to open the gates.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -72,7 +72,6 @@ pub(super) fn submitted(state: &mut State, submitted: Submitted, now: Now, steps
             format!("{name} was submitted after the release: consumers may idle again"),
         );
     }
-    let known = state.task(&id).is_some_and(|task| task.reading.shots.is_some());
     let task = find(state, &id, now.at, FIRST_READ);
     if abilities(resource.as_ref()).waits == Waits::AtTheDoor && task.reading.state.is_waiting() {
         // The vendor's queue is before its door: what it takes runs.
@@ -90,7 +89,7 @@ pub(super) fn submitted(state: &mut State, submitted: Submitted, now: Now, steps
     task.client_token = heir.or(task.client_token.take()).or(client_token);
     task.incarnation.get_or_insert(incarnation);
     task.run_asked_at = task.run_asked_at.or(asked_at);
-    if !known {
+    if !std::mem::replace(&mut task.price_told, true) {
         priced(state, &id, steps);
     }
 }

@@ -10,7 +10,8 @@ use sluice_shared::price::Estimate;
 use sluice_shared::task::{TaskState, device_name, job_name, short_id};
 
 use super::cost;
-use super::state::{Followed, State};
+use super::followed::Followed;
+use super::state::State;
 use super::timing::elapsed;
 use crate::vendor::FailureKind;
 

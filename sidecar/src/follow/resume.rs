@@ -26,8 +26,9 @@ use sluice_shared::task::TaskState;
 
 pub use self::book::{Ask, Ledger, Verdict};
 use self::book::{Change, Claim, is_of};
+use super::followed::Followed;
 use super::report;
-use super::state::{Followed, State, Step, say};
+use super::state::{State, Step, say};
 use super::timing::{Now, after, elapsed};
 use crate::vendor::FailureKind;
 

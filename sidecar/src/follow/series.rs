@@ -7,8 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sluice_shared::series::{Sample, record};
 use sluice_shared::task::{TaskState, short_id};
 
+use super::followed::Followed;
 use super::report::cut;
-use super::state::{Followed, State};
+use super::state::State;
 
 /// Samples go with the next write of the status; without one they are written after this time.
 pub(super) const WRITTEN_WITHIN: Duration = Duration::from_mins(10);

@@ -7,16 +7,15 @@ use jiff::Timestamp;
 use sluice_shared::gang::{Consumers, Folded, Order, OrderReason, Phase, PodRef, VendorStatus};
 use sluice_shared::policy::{Follow, Mismatch, ReleasePolicy, TaskSeen};
 use sluice_shared::price::Usd;
-use sluice_shared::resource::{Place, Resource};
+use sluice_shared::resource::Resource;
 use sluice_shared::role::Role;
 use sluice_shared::series::Sample;
-use sluice_shared::task::{Position, TaskState};
+use sluice_shared::task::TaskState;
 
+use super::followed::Followed;
 use super::passing::{Submitted, Waiting};
 use super::resume::{Ask, Ledger};
 use crate::ending::Fate;
-use crate::vendor::braket::region_of_task;
-use crate::vendor::front::Front;
 use crate::vendor::{DeviceReading, Failure, Reading};
 
 /// What was decided for this gang before the sidecar started.
@@ -187,120 +186,6 @@ pub struct Line {
 
 pub(super) fn say(steps: &mut Vec<Step>, warn: bool, text: String) {
     steps.push(Step::Say(Line { warn, text }));
-}
-
-/// A task as it is followed.
-#[derive(Debug, Clone)]
-pub struct Followed {
-    /// What is known of it.
-    pub reading: Reading,
-    /// Its place, judged.
-    pub view: Front,
-    /// Whether it counts for the release.
-    pub counts: bool,
-    /// When `reading` was true.
-    pub observed_at: Option<Timestamp>,
-    /// When it was found.
-    pub found_at: Timestamp,
-    /// Since when it is seen to run.
-    pub running_since: Option<Timestamp>,
-    /// When the program last asked for it.
-    pub polled_at: Option<Timestamp>,
-    /// When to look at it ourselves.
-    pub due: Timestamp,
-    /// Since when our own look is under way.
-    pub asked_at: Option<Timestamp>,
-    /// Our own looks that failed in a row.
-    pub failures: u32,
-    /// Since when they fail, and why first.
-    pub failing: Option<(Timestamp, Failure)>,
-    /// Digest of the submission, hex.
-    pub digest: Option<String>,
-    /// The client token of the submission.
-    pub client_token: Option<String>,
-    /// Which run of the program asked for it last.
-    pub incarnation: Option<String>,
-    /// Whether that run got it from an earlier one.
-    pub resumed: bool,
-    /// When that run last asked for it, by our own clock.
-    pub run_asked_at: Option<Timestamp>,
-    /// What was last said of it.
-    pub said: String,
-}
-
-impl Followed {
-    /// A task of which only the id is known.
-    #[must_use]
-    pub fn found(id: String, at: Timestamp, due: Timestamp) -> Self {
-        Self {
-            reading: Reading {
-                id,
-                device: None,
-                state: TaskState::Created,
-                position: None,
-                priority: false,
-                reason: None,
-                submitted_at: None,
-                shots: None,
-                job: None,
-                resource: None,
-                session: None,
-            },
-            view: Front::default(),
-            counts: false,
-            observed_at: None,
-            found_at: at,
-            running_since: None,
-            polled_at: None,
-            due,
-            asked_at: None,
-            failures: 0,
-            failing: None,
-            digest: None,
-            client_token: None,
-            incarnation: None,
-            resumed: false,
-            run_asked_at: None,
-            said: String::new(),
-        }
-    }
-
-    /// Its place in the queue.
-    #[must_use]
-    pub fn position(&self) -> Position {
-        match self.reading.state {
-            TaskState::Queued => Position::of(self.reading.position.as_deref()),
-            _ => Position::Unknown,
-        }
-    }
-
-    /// Where it lives, as far as its id tells.
-    #[must_use]
-    pub fn place(&self) -> Option<Place> {
-        match &self.reading.resource {
-            Some(resource) => Some(Place::Resource(resource.clone())),
-            None => region_of_task(&self.reading.id).map(|r| Place::Region(r.to_owned())),
-        }
-    }
-
-    /// Since when it waits, as far as is known.
-    #[must_use]
-    pub fn waits_since(&self) -> Timestamp {
-        self.reading.submitted_at.map_or(self.found_at, |at| at.min(self.found_at))
-    }
-
-    /// The facts that the policy judges.
-    #[must_use]
-    pub fn judged(&self) -> TaskSeen {
-        TaskSeen {
-            id: self.reading.id.clone(),
-            counts: self.counts,
-            // A task that nobody has looked at yet satisfies nothing.
-            state: self.reading.state.clone(),
-            front: self.view.front,
-            place: self.view.place,
-        }
-    }
 }
 
 /// A device as it is followed.

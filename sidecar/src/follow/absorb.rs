@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sluice_dialect::abilities;
 use sluice_shared::gang::{OrderReason, VendorStatus};
 use sluice_shared::role::Role;
 use sluice_shared::task::{TaskState, device_name};
 
 use super::followed::Followed;
 use super::resume;
-use super::state::{Device, GangSeen, Seen, State, Step, Told, say};
+use super::state::{Device, DeviceId, GangSeen, Seen, State, Step, Told, say};
 use super::timing::{Doing, Now, after, back_off, elapsed, read_interval, seen_from};
 use super::{passing, report, series};
 use crate::ending::Fate;
@@ -75,7 +76,7 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
                 Err(failure) => fail(task, failure, now, &mut state.told, steps),
             }
         }
-        Seen::DeviceRead(name, outcome) => device_read(state, &name, outcome, now, steps),
+        Seen::DeviceRead(device, outcome) => device_read(state, device, outcome, now, steps),
         Seen::Gang(gang) => gang_seen(state, gang, now, steps),
         Seen::GangType(stays) => {
             if let Fate::Gone { type_stays, .. } = &mut state.fate {
@@ -189,12 +190,14 @@ fn fail(task: &mut Followed, failure: Failure, now: Now, told: &mut Told, steps:
 
 fn device_read(
     state: &mut State,
-    name: &str,
+    id: DeviceId,
     outcome: Result<DeviceReading, Failure>,
     now: Now,
     steps: &mut Vec<Step>,
 ) {
-    let device = state.devices.entry(name.to_owned()).or_default();
+    let (name, at_braket) = (device_name(&id.name), id.resource.is_none());
+    let tells_place = abilities(id.resource.as_ref()).position;
+    let device = state.devices.entry(id).or_default();
     device.asked_at = None;
     device.not_before = None;
     match outcome {
@@ -216,12 +219,13 @@ fn device_read(
                 device.read_at = Some(now.at);
                 device.luck = now.luck;
                 device.not_before = Some(after(now.at, UNREADABLE_AGAIN.max(pause)));
-                if !state.told.position_alone {
+                // Where no place is told, the device is a hint and decides nothing.
+                if tells_place && !state.told.position_alone {
                     state.told.position_alone = true;
+                    let right = if at_braket { "allow braket:GetDevice" } else { "allow it" };
                     let text = format!(
-                        "{} cannot be read ({}): position 1 alone counts as the front; allow \
-                         braket:GetDevice to have its status judged too",
-                        device_name(name),
+                        "{name} cannot be read ({}): position 1 alone counts as the front; {right} \
+                         to have its status judged too",
                         failure.message
                     );
                     say(steps, true, text);

@@ -57,7 +57,7 @@ fn judge(state: &mut State, now: Now, steps: &mut Vec<Step>) {
     let waits = state.rules.role == Role::Producer && state.order.is_none();
     let deciding = state.deciding();
     for task in &mut state.tasks {
-        let device = task.reading.device.as_deref().and_then(|d| state.devices.get(d));
+        let device = task.device().and_then(|device| state.devices.get(&device));
         task.view = Front::of(&task.reading, device_seen(device, now.at), deciding, now.at);
         task.counts = state.rules.counts(task.reading.device.as_deref());
         let text = report::describe(task);
@@ -221,6 +221,10 @@ fn remind(state: &mut State, now: Now, steps: &mut Vec<Step>) {
 #[cfg(test)]
 #[path = "decide_tests.rs"]
 pub(super) mod tests;
+
+#[cfg(test)]
+#[path = "decide_places.rs"]
+mod places;
 
 #[cfg(test)]
 #[path = "decide_policies.rs"]

@@ -76,7 +76,7 @@ fn near_its_place_a_task_and_its_device_are_looked_at_as_if_near_the_front() {
         play.device(online()).poll(mk_reading("t", "QUEUED", Some(position)));
         play.steps.clear();
         let next = next_due(&play.state).unwrap();
-        let device = play.state.devices[GARNET].reading.is_some();
+        let device = play.state.devices[&GARNET.into()].reading.is_some();
         assert!(device, "the device is known");
         elapsed(play.now, next).as_millis()
     };

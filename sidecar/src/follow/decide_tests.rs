@@ -186,7 +186,7 @@ fn each_policy_is_met_by_its_states_and_by_no_other() {
 fn position_one_asks_for_the_device_and_waits_for_it() {
     let mut play = Play::producer(ReleasePolicy::Front);
     play.gang().see(submitted("t")).poll(mk_reading("t", "QUEUED", Some("1")));
-    let look = Step::ReadDevice { device: GARNET.into(), task: "t".into(), resource: None };
+    let look = Step::ReadDevice { device: GARNET.into(), task: "t".into() };
     assert!(play.steps.contains(&look));
     assert_eq!(play.orders(), []);
     play.device(DeviceReading {

@@ -5,6 +5,7 @@ use sluice_shared::policy::TaskSeen;
 use sluice_shared::resource::Place;
 use sluice_shared::task::{Position, TaskState};
 
+use super::state::DeviceId;
 use crate::vendor::braket::region_of_task;
 use crate::vendor::front::Front;
 use crate::vendor::{Failure, Reading};
@@ -95,6 +96,13 @@ impl Followed {
             TaskState::Queued => Position::of(self.reading.position.as_deref()),
             _ => Position::Unknown,
         }
+    }
+
+    /// The device that it waits for.
+    #[must_use]
+    pub fn device(&self) -> Option<DeviceId> {
+        let name = self.reading.device.clone()?;
+        Some(DeviceId { resource: self.reading.resource.clone(), name })
     }
 
     /// Where it lives, as far as its id tells.

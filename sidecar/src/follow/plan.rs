@@ -1,12 +1,11 @@
 //! What is due: our own looks at tasks and devices. PURE.
 
 use jiff::Timestamp;
-use sluice_shared::resource::Resource;
 use sluice_shared::task::{Position, TaskState};
 use std::time::Duration;
 
 use super::resume;
-use super::state::{Device, PATIENCE, SILENT, State, Step};
+use super::state::{Device, DeviceId, PATIENCE, SILENT, State, Step};
 use super::timing::{DEVICE_SPREAD, Now, after, device_interval, elapsed, is_near, seen_from};
 
 /// A look that was asked for this long ago is lost: each call has a shorter time-out of its own.
@@ -46,24 +45,23 @@ pub(super) fn plan(state: &mut State, now: Now, steps: &mut Vec<Step>) {
             steps.push(Step::Read { id: task.reading.id.clone(), resource });
         }
     }
-    for Waiting { device: name, task, resource, position } in waiting_devices(state) {
+    for Waiting { device: id, task, position } in waiting_devices(state) {
         let first_look = || after(now.at, DEVICE_SPREAD.mul_f64(now.luck.clamp(0.0, 1.0)));
-        let device = state.devices.entry(name.clone()).or_default();
+        let device = state.devices.entry(id.clone()).or_default();
         device.first_look.get_or_insert_with(first_look);
         let due = device_due(Some(device), position);
         if due.is_none_or(|due| due <= now.at) {
             device.asked_at = Some(now.at);
-            steps.push(Step::ReadDevice { device: name, task, resource });
+            steps.push(Step::ReadDevice { device: id, task });
         }
     }
 }
 
 /// A device that queued tasks wait for.
 struct Waiting {
-    device: String,
+    device: DeviceId,
     /// One of the tasks.
     task: String,
-    resource: Option<Resource>,
     /// The best position.
     position: Position,
 }
@@ -74,9 +72,9 @@ fn waiting_devices(state: &State) -> Vec<Waiting> {
     let deciding = state.deciding();
     let queued = state.tasks.iter().filter(|t| t.reading.state == TaskState::Queued);
     for task in queued {
-        let Some(device) = &task.reading.device else { continue };
+        let Some(device) = task.device() else { continue };
         let position = seen_from(deciding, task.position());
-        match devices.iter_mut().find(|waiting| waiting.device == *device) {
+        match devices.iter_mut().find(|waiting| waiting.device == device) {
             Some(Waiting { position: best, .. }) => {
                 if let (Position::At(place), Position::At(known)) = (position, *best) {
                     *best = Position::At(place.min(known));
@@ -84,12 +82,7 @@ fn waiting_devices(state: &State) -> Vec<Waiting> {
                     *best = position;
                 }
             }
-            None => devices.push(Waiting {
-                device: device.clone(),
-                task: task.reading.id.clone(),
-                resource: task.reading.resource.clone(),
-                position,
-            }),
+            None => devices.push(Waiting { device, task: task.reading.id.clone(), position }),
         }
     }
     devices

@@ -401,6 +401,10 @@ fn undo(state: &mut State, ask: &Ask, run: &str, change: Change) {
 mod tests;
 
 #[cfg(test)]
+#[path = "resume_places.rs"]
+mod places;
+
+#[cfg(test)]
 #[path = "resume_laws.rs"]
 mod laws;
 

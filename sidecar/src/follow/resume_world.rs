@@ -174,11 +174,15 @@ impl World {
     }
 
     pub(super) fn ask_in(&mut self, region: &str, digest: &str, token: &str) -> u64 {
+        self.ask_at(Place::Region(region.into()), digest, token)
+    }
+
+    pub(super) fn ask_at(&mut self, place: Place, digest: &str, token: &str) -> u64 {
         self.tickets += 1;
         self.see(Seen::Asked(Ask {
             ticket: self.tickets,
             digest: digest.into(),
-            place: Place::Region(region.into()),
+            place,
             client_token: Some(token.into()),
             ties: self.ties.clone(),
             at: self.at,

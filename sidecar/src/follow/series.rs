@@ -39,7 +39,7 @@ fn sample(state: &State, task: &Followed, at: Timestamp) -> Sample {
     if task.reading.state != TaskState::Queued {
         return sample;
     }
-    let device = task.reading.device.as_deref().and_then(|device| state.devices.get(device));
+    let device = task.device().and_then(|device| state.devices.get(&device));
     if let Some(reading) = device.and_then(|device| device.reading.as_ref()) {
         sample.queue = reading.queue.as_deref().map(|text| cut(text, 64));
         sample.priority_queue = reading.priority_queue;

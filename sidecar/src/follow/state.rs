@@ -106,7 +106,7 @@ pub enum Seen {
     /// Our own look at a task, asked for at that time.
     Read(String, Timestamp, Result<Reading, Failure>),
     /// Our own look at a device.
-    DeviceRead(String, Result<DeviceReading, Failure>),
+    DeviceRead(DeviceId, Result<DeviceReading, Failure>),
     /// The gang as it is now; `None` when there is none.
     Gang(Option<GangSeen>),
     /// Whether gangs can still be made, asked after the own one went.
@@ -154,11 +154,9 @@ pub enum Step {
     /// Look at a device.
     ReadDevice {
         /// The device.
-        device: String,
+        device: DeviceId,
         /// A task that waits for it: names the region of a simulator.
         task: String,
-        /// The resource, where it is not Braket.
-        resource: Option<Resource>,
     },
     /// Make the gang's `status.vendor` this.
     Write(Box<VendorStatus>),
@@ -186,6 +184,22 @@ pub struct Line {
 
 pub(super) fn say(steps: &mut Vec<Step>, warn: bool, text: String) {
     steps.push(Step::Say(Line { warn, text }));
+}
+
+/// Which device: two resources may call theirs by one name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeviceId {
+    /// The resource, where it is not Braket.
+    pub resource: Option<Resource>,
+    /// The vendor's name of it.
+    pub name: String,
+}
+
+impl From<&str> for DeviceId {
+    /// A device of Braket.
+    fn from(name: &str) -> Self {
+        Self { resource: None, name: name.to_owned() }
+    }
 }
 
 /// A device as it is followed.
@@ -221,7 +235,7 @@ pub struct State {
     /// The tasks in order of submission.
     pub tasks: Vec<Followed>,
     /// Their devices.
-    pub devices: BTreeMap<String, Device>,
+    pub devices: BTreeMap<DeviceId, Device>,
     /// Tasks that are not listed any more, as the policy judges them.
     pub gone: Vec<TaskSeen>,
     /// Their numbers, with those of earlier workers.

@@ -136,10 +136,11 @@ impl<V: Vendor> Watch<V> {
                     Seen::Read(id, at, outcome)
                 });
             }
-            Step::ReadDevice { device, task, resource } => {
+            Step::ReadDevice { device, task } => {
                 let (vendor, quota) = (Arc::clone(&self.vendor), Arc::clone(&self.quota));
                 asked.spawn(async move {
-                    let look = async || vendor.device(resource.as_ref(), &device, &task).await;
+                    let look =
+                        async || vendor.device(device.resource.as_ref(), &device.name, &task).await;
                     let outcome = ask(&quota, Asks::Devices, look).await;
                     Seen::DeviceRead(device, outcome)
                 });

@@ -257,7 +257,7 @@ impl Gang {
         if outcome.is_err() {
             self.devices.throttled(None, moment);
         }
-        self.see(Seen::DeviceRead(self.device(), outcome), at, moment, luck)
+        self.see(Seen::DeviceRead(self.device().as_str().into(), outcome), at, moment, luck)
     }
 
     fn see(&mut self, seen: Seen, at: Timestamp, moment: Instant, luck: f64) -> Vec<Wish> {

@@ -1,0 +1,135 @@
+//! Tasks at resources of QRMI: what is judged and said where a vendor tells less than Braket.
+
+use sluice_shared::policy::ReleasePolicy;
+use sluice_shared::resource::Resource;
+use sluice_shared::role::Role;
+
+use super::tests::{Play, mk_failure, mk_gang, mk_reading, mk_rules};
+use crate::follow::passing::{Submitted, Waiting};
+use crate::follow::state::{DeviceId, Seen, Step};
+use crate::vendor::{DeviceReading, FailureKind, Reading};
+
+const IBM: &str = "ibm-quantum-compute-service/ibm_fez";
+const GARNET: &str = "iqm-server/garnet";
+
+fn at(text: &str) -> Resource {
+    text.parse().unwrap()
+}
+
+fn reading(resource: &str, state: &str, position: Option<&str>) -> Reading {
+    let resource = at(resource);
+    Reading {
+        device: Some(resource.name.clone()),
+        resource: Some(resource),
+        ..mk_reading("t", state, position)
+    }
+}
+
+fn device(resource: &str, status: &str, queue: Option<&str>) -> Seen {
+    let resource = at(resource);
+    let id = DeviceId { name: resource.name.clone(), resource: Some(resource) };
+    let queue = queue.map(str::to_owned);
+    let reading = DeviceReading { status: status.into(), queue, ..DeviceReading::default() };
+    Seen::DeviceRead(id, Ok(reading))
+}
+
+#[test]
+fn the_length_of_the_queue_is_a_hint_where_no_place_is_told() {
+    let mut play = Play::producer(ReleasePolicy::Front);
+    play.gang().poll(reading(IBM, "QUEUED", None));
+    play.see(device(IBM, "ONLINE", Some("4")));
+    let said = "task …/t QUEUED on ibm_fez, no position told, in its queue: 4";
+    assert_eq!(play.lines().last(), Some(&said));
+    assert_eq!(play.orders(), [], "a short queue is no front");
+    play.later(1.0).poll(reading(IBM, "RUNNING", None));
+    assert_eq!(play.orders(), [("t", "running")]);
+}
+
+#[test]
+fn a_policy_with_a_place_is_met_by_the_run_where_no_place_is_told() {
+    let mut play = Play::producer("position<=5".parse().unwrap());
+    play.gang().poll(reading(IBM, "QUEUED", None)).later(3600.0);
+    assert_eq!(play.orders(), []);
+    let told = play.lines().iter().filter(|l| l.contains("tells no position")).count();
+    assert_eq!(told, 1);
+    play.poll(reading(IBM, "RUNNING", None));
+    assert_eq!(play.orders(), [("t", "running")]);
+}
+
+#[test]
+fn a_device_that_may_not_be_read_is_worth_a_word_only_where_it_decides() {
+    for (place, position, lines) in [(IBM, None, 0), (GARNET, Some("1"), 1)] {
+        let mut play = Play::producer(ReleasePolicy::Front);
+        play.gang().poll(reading(place, "QUEUED", position));
+        let id = DeviceId { name: at(place).name, resource: Some(at(place)) };
+        play.see(Seen::DeviceRead(id, Err(mk_failure(FailureKind::Denied))));
+        let told = play.lines().iter().filter(|l| l.contains("cannot be read")).count();
+        assert_eq!(told, lines, "{place}: {:?}", play.lines());
+    }
+}
+
+#[test]
+fn two_resources_may_call_their_devices_by_one_name() {
+    let mut play = Play::producer(ReleasePolicy::Front);
+    play.gang().poll(reading(GARNET, "QUEUED", Some("1")));
+    play.see(device("pasqal-cloud/garnet", "ONLINE", None));
+    assert_eq!(play.orders(), [], "the other machine works");
+    play.see(device(GARNET, "not healthy", None));
+    assert_eq!(play.lines().last(), Some(&"task …/t QUEUED position 1, but garnet is not healthy"));
+    play.see(device(GARNET, "ONLINE", None));
+    assert_eq!(play.orders(), [("t", "front")]);
+}
+
+#[test]
+fn looks_go_to_the_resource_that_has_the_task_also_in_the_next_worker() {
+    let mut play = Play::producer(ReleasePolicy::Front);
+    let garnet = at(GARNET);
+    play.gang().see(Seen::Announced { id: "t".into(), resource: Some(garnet.clone()) });
+    let read = Step::Read { id: "t".into(), resource: Some(garnet.clone()) };
+    assert!(play.steps.contains(&read), "{:?}", play.steps);
+    let status = play.writes().last().copied().cloned().unwrap();
+    assert_eq!(status.tasks[0].resource, Some(garnet));
+    let mut next = Play::new(mk_rules(Role::Producer, ReleasePolicy::Front));
+    next.see(Seen::Gang(Some(mk_gang(Some(status)))));
+    assert!(next.steps.contains(&read), "{:?}", next.steps);
+}
+
+#[test]
+fn failures_at_a_resource_do_not_speak_of_aws() {
+    let mut play = Play::producer(ReleasePolicy::Front);
+    play.gang().see(Seen::Announced { id: "t".into(), resource: Some(at(GARNET)) });
+    let now = play.now;
+    play.see(Seen::Read("t".into(), now, Err(mk_failure(FailureKind::Denied))));
+    let problem = play.writes().last().unwrap().problem.clone().unwrap();
+    assert!(problem.contains("iqm-server/garnet refuses the credentials"), "{problem}");
+    assert!(!problem.contains("AWS") && !problem.contains("braket"), "{problem}");
+}
+
+#[test]
+fn a_task_at_the_door_waits_and_runs_when_it_is_taken() {
+    let system = "ibm-quantum-system/fake_lagos";
+    let mut play = Play::producer(ReleasePolicy::Front);
+    play.gang();
+    for _ in 0..3 {
+        play.later(60.0).see(Seen::Waits(Waiting {
+            id: "t".into(),
+            device: Some("fake_lagos".into()),
+            reason: "all lanes are busy".into(),
+            resource: Some(at(system)),
+        }));
+    }
+    assert_eq!(play.orders(), []);
+    let reads = play.steps.iter().filter(|step| matches!(step, Step::Read { .. })).count();
+    assert_eq!(reads, 0, "the vendor does not know it yet");
+    let told = play.lines().iter().filter(|l| l.contains("all lanes are busy")).count();
+    assert_eq!(told, 1, "{:?}", play.lines());
+    play.see(Seen::Submitted(Submitted {
+        id: "t".into(),
+        device: Some("fake_lagos".into()),
+        shots: None,
+        digest: Some("d".into()),
+        client_token: None,
+        resource: Some(at(system)),
+    }));
+    assert_eq!(play.orders(), [("t", "running")]);
+}

@@ -58,6 +58,7 @@ impl<'w> Stage<'w> {
                 "batch.py": include_str!("../../../examples/batch/program.py"),
                 "fan-out.py": include_str!("../../../examples/fan-out/program.py"),
                 "session-loop.py": include_str!("../../../examples/qrmi/session_loop.py"),
+                "qrmi-quiet.py": include_str!("../programs/qrmi_quiet.py"),
                 "qrmi-fan-out.py": include_str!("../../../examples/qrmi/program.py"),
             },
         }))?;

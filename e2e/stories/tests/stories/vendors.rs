@@ -25,6 +25,7 @@ crate::stories![
     pasqal_cloud,
     alice_bob_felis,
     a_session_gives_the_variational_loop_its_priority,
+    a_key_ends_while_the_task_waits_and_is_renewed,
 ];
 
 /// Whose everything is at the vendors.
@@ -235,6 +236,30 @@ async fn ibm_quantum_system_with_busy_lanes(world: &World) -> Result<()> {
     opens(&stage, &job, &id).await?;
     SYSTEM.step(&stage, 1).await?;
     ends(&stage, &job, &id).await?;
+    stage.strike().await
+}
+
+async fn a_key_ends_while_the_task_waits_and_is_renewed(world: &World) -> Result<()> {
+    let quiet = Example { program: "qrmi-quiet.py", ..IQM };
+    let stage = quiet.stage(world, "key-ends").await?;
+    let job = quiet.submit(&stage).await?;
+    let gang = waits(&stage, &job, Kind::IqmServer).await?;
+    let id = task_of(&gang).context("a task")?.id.clone();
+    ensure!(stage.vendor.revoke_key(TEAM.0), "the team has a key");
+    let problem = |gang: &QuantumGang| {
+        gang.status.as_ref().and_then(|s| s.vendor.as_ref()?.problem.clone()).unwrap_or_default()
+    };
+    let said = "iqm-server/garnet refuses the credentials";
+    let gang = stage.gang(&job, "the gang says so", |g| problem(g).contains(said)).await?;
+    ensure!(!problem(&gang).contains(TEAM.1), "{}", problem(&gang));
+    // It reaches the front meanwhile; nobody knows, so nobody starts.
+    quiet.step(&stage, 2).await?;
+    let pods = stage.pods(&job.name_any(), "all pods", |p| p.len() == 3).await?;
+    ensure!(pods[1..].iter().all(gated), "a consumer is open although nothing is known");
+    stage.vendor.renew_key(TEAM.0, TEAM.1);
+    opens(&stage, &job, &id).await?;
+    stage.gang(&job, "nothing is wrong any more", |g| problem(g).is_empty()).await?;
+    ensure!(stage.vendor.jobs().len() == 1, "one task was paid for");
     stage.strike().await
 }
 

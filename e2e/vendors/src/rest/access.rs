@@ -102,6 +102,12 @@ impl Access {
         self.tokens.clear();
     }
 
+    /// Gives an account its key, or another one.
+    pub(crate) fn allow(&mut self, account: Account) {
+        self.accounts.retain(|known| known.name != account.name);
+        self.accounts.push(account);
+    }
+
     /// Takes the key of an account away; what it bought ends too.
     pub(crate) fn revoke(&mut self, account: &str) -> bool {
         let before = self.accounts.len();
@@ -165,5 +171,7 @@ mod tests {
         assert_eq!(access.of_token(&token.text, at(60)), None);
         assert!(access.revoke("team") && !access.revoke("team"));
         assert_eq!((access.of_token(&token.text, at(0)), access.of_key("team-key")), (None, None));
+        access.allow(Account::new("team", "team-key"));
+        assert_eq!(access.of_key("team-key"), Some("team"));
     }
 }

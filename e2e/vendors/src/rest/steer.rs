@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::access::Account;
 use super::machine::{Machine, MachineChange};
 use super::machines::{Job, Machines, Phase};
 use crate::braket::change::ControlError;
@@ -171,6 +172,11 @@ impl Steering {
     #[must_use]
     pub fn revoke_key(&self, account: &str) -> bool {
         self.hub.lock().vendors.access.revoke(account)
+    }
+
+    /// Gives an account of these vendors a key, the old one or another.
+    pub fn renew_key(&self, account: &str, key: &str) {
+        self.hub.lock().vendors.access.allow(Account::new(account, key));
     }
 }
 

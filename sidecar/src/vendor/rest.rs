@@ -28,7 +28,7 @@ const ONLINE: &str = "ONLINE";
 /// All resources of the pod.
 #[derive(Debug)]
 pub struct Rest {
-    http: reqwest::Client,
+    http: Option<reqwest::Client>,
     all: BTreeMap<Resource, At>,
 }
 
@@ -41,11 +41,11 @@ struct At {
 }
 
 impl Rest {
-    /// Asks these resources with `http`. `variable` reads the environment that the sidecar shares
+    /// Asks these resources with `http`, which may be absent where there are none. `variable` reads the environment that the sidecar shares
     /// with the program.
     #[must_use]
     pub fn new(
-        http: reqwest::Client,
+        http: Option<reqwest::Client>,
         routes: Vec<Route>,
         variable: &dyn Fn(&str) -> Option<String>,
         rights: &Rights,
@@ -195,10 +195,12 @@ impl Rest {
 
     async fn send(&self, at: &At, call: &Call) -> Result<(StatusCode, HeaderMap, Bytes), Failure> {
         let endpoint = at.endpoint.as_ref().map_err(|why| refused(why.clone()))?.target();
-        let headers = at.access.headers(&self.http).await?;
+        let http =
+            self.http.as_ref().ok_or_else(|| refused("this pod has no resources".to_owned()))?;
+        let headers = at.access.headers(http).await?;
         let url = address(&endpoint, &call.path)
             .ok_or_else(|| refused("a name of the vendor would ask for something else".into()))?;
-        let mut request = self.http.request(call.method.clone(), url).headers(headers);
+        let mut request = http.request(call.method.clone(), url).headers(headers);
         if let Some(body) = &call.body {
             request = request.json(body);
         }

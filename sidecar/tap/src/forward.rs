@@ -48,7 +48,7 @@ pub(crate) struct Forwarder {
     config: Config,
     client: reqwest::Client,
     /// For requests that a vendor holds until it has something to tell.
-    patient: reqwest::Client,
+    patient: Option<reqwest::Client>,
     keys: Keys,
     intents: Option<Arc<dyn Intents>>,
     guard: Option<Arc<dyn Guard>>,
@@ -75,7 +75,10 @@ impl Forwarder {
     ) -> Result<Self, reqwest::Error> {
         Ok(Self {
             client: upstream::client(&config)?,
-            patient: upstream::client_that_waits(&config, resource::LONGEST)?,
+            // A client holds root certificates: none too many in a small sidecar.
+            patient: (!config.resources.is_empty())
+                .then(|| upstream::client_that_waits(&config, resource::LONGEST))
+                .transpose()?,
             keys: Keys::new(credentials, config.limits.credentials_time),
             intents: None,
             guard: None,

@@ -316,7 +316,8 @@ impl Forwarder {
             let left = read.deadline.saturating_duration_since(Instant::now());
             let limit = read.answer_time.min(left.max(Duration::from_millis(100)));
             let (method, url) = (read.method.clone(), read.url.clone());
-            let client = if read.is_long_poll { &self.patient } else { &self.client };
+            let patient = self.patient.as_ref().filter(|_| read.is_long_poll);
+            let client = patient.unwrap_or(&self.client);
             let sent = upstream::attempt(
                 client,
                 (method, url),

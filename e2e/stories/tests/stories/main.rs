@@ -27,7 +27,7 @@ use sluice_lab::Options;
 use sluice_stories::world::World;
 
 /// How many stories run at the same time: the machine is small.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 5;
 
 type Running<'w> = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send + 'w>>;
 

@@ -5,13 +5,13 @@
 //! follows in a request of its own; so what a submission asks for cannot be compared. Compiling is
 //! not yet running, although QRMI calls it so.
 
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::Value;
 use sluice_shared::resource::Service;
 use sluice_shared::task::TaskState;
 
 use crate::digest::{canonical, sha256_hex};
-use crate::reading::{is_name, json, list, string};
+use crate::reading::{ending, is_name, json, list, string};
 use crate::{
     Abilities, Answer, Call, DeviceFacts, Dialect, Ending, Lost, MESSAGE, Operation, Request,
     Resume, Running, SignIn, Submission, TaskFacts, Waits, quote,
@@ -113,11 +113,7 @@ impl Dialect for Felis {
     }
 
     fn cancelled(&self, answer: Answer<'_>) -> Option<Ending> {
-        match answer.status {
-            StatusCode::CONFLICT => Some(Ending::Over),
-            status if status.is_success() => Some(Ending::Ending(TaskState::Cancelled)),
-            _ => None,
-        }
+        ending(answer)
     }
 
     fn sign_in(&self, variable: &dyn Fn(&str) -> Option<String>) -> SignIn {

@@ -5,13 +5,12 @@
 //! A job of a session that is active goes before others. When a session ends, its jobs that wait
 //! are cancelled.
 
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::Value;
 use sluice_shared::resource::Service;
-use sluice_shared::task::TaskState;
 
 use crate::digest::{canonical, sha256_hex};
-use crate::reading::{is_name, json, string};
+use crate::reading::{ending, is_name, json, string};
 use crate::{
     Abilities, Answer, Call, DeviceFacts, Dialect, Ending, Lost, MESSAGE, Operation, Request,
     Resume, Running, SignIn, Submission, TaskFacts, Token, Waits, ibm, quote,
@@ -131,11 +130,7 @@ impl Dialect for IbmService {
     }
 
     fn cancelled(&self, answer: Answer<'_>) -> Option<Ending> {
-        match answer.status {
-            StatusCode::CONFLICT => Some(Ending::Over),
-            status if status.is_success() => Some(Ending::Ending(TaskState::Cancelled)),
-            _ => None,
-        }
+        ending(answer)
     }
 
     fn ask_session(&self, id: &str) -> Option<Call> {

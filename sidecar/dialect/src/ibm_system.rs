@@ -8,10 +8,9 @@
 use http::{Method, StatusCode};
 use serde_json::Value;
 use sluice_shared::resource::Service;
-use sluice_shared::task::TaskState;
 
 use crate::digest::{canonical, sha256_hex};
-use crate::reading::{is_uuid, json, string};
+use crate::reading::{ending, is_uuid, json, string};
 use crate::{
     Abilities, Answer, Call, DeviceFacts, Dialect, Ending, Lost, MESSAGE, Operation, Request,
     Resume, Running, SignIn, Submission, TaskFacts, Token, Waits, ibm, quote,
@@ -128,11 +127,7 @@ impl Dialect for IbmSystem {
     }
 
     fn cancelled(&self, answer: Answer<'_>) -> Option<Ending> {
-        match answer.status {
-            StatusCode::CONFLICT => Some(Ending::Over),
-            status if status.is_success() => Some(Ending::Ending(TaskState::Cancelled)),
-            _ => None,
-        }
+        ending(answer)
     }
 
     fn sign_in(&self, variable: &dyn Fn(&str) -> Option<String>) -> SignIn {

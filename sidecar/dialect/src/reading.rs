@@ -1,8 +1,10 @@
 //! Readings that several vendors share.
 
+use http::StatusCode;
 use serde_json::Value;
+use sluice_shared::task::TaskState;
 
-use crate::Answer;
+use crate::{Answer, Ending};
 
 /// The JSON of an answer that is no error.
 pub(crate) fn json(answer: Answer<'_>) -> Option<Value> {
@@ -17,6 +19,15 @@ pub(crate) fn string(root: &Value, name: &str) -> Option<String> {
 /// The items of a field with a list; none when it is not there.
 pub(crate) fn list<'a>(root: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     root.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// What the answer to a cancel means where 409 says that the task had ended.
+pub(crate) fn ending(answer: Answer<'_>) -> Option<Ending> {
+    match answer.status {
+        StatusCode::CONFLICT => Some(Ending::Over),
+        status if status.is_success() => Some(Ending::Ending(TaskState::Cancelled)),
+        _ => None,
+    }
 }
 
 /// Longest id of a task: the schema of the gang.

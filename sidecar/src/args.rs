@@ -272,9 +272,12 @@ impl Config {
 fn route(resource: Resource, variable: &dyn Fn(&str) -> Option<String>) -> Route {
     let read = |name: &String| given(variable(&format!("{}{name}", names::ENV_UPSTREAM_PREFIX)));
     let found = resource.endpoints().find_map(|name| Some((read(&name)?, name)));
-    let own = format!("http://127.0.0.1:{}/", names::TAP_PORT);
+    let own = format!("http://127.0.0.1:{}", names::TAP_PORT);
+    let is_own = |url: &str| {
+        url.strip_prefix(&own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
     let endpoint = match (found, resource.service.row().default_endpoint) {
-        (Some((url, name)), _) if url.starts_with(&own) => {
+        (Some((url, name)), _) if is_own(&url) => {
             Err(format!("the variable {name} of the program is the sidecar's own address"))
         }
         (Some((url, name)), _) => Endpoint::parse(&url)
@@ -365,7 +368,7 @@ mod tests {
                 "SLUICE_UPSTREAM_garnet_QRMI_IQM_ISA_ENDPOINT" => "https://iqm.example/x",
                 "SLUICE_UPSTREAM_old_QRMI_IBM_QRS_ENDPOINT" => "https://ibm.example/api/v1",
                 "SLUICE_UPSTREAM_bad_QRMI_IQM_ISA_ENDPOINT" => "nowhere",
-                "SLUICE_UPSTREAM_loop_QRMI_IQM_ISA_ENDPOINT" => "http://127.0.0.1:8731/x",
+                "SLUICE_UPSTREAM_loop_QRMI_IQM_ISA_ENDPOINT" => "http://127.0.0.1:8731",
                 "SLUICE_UPSTREAM_empty_QRMI_IQM_ISA_ENDPOINT" => " ",
                 _ => return None,
             };

@@ -36,6 +36,7 @@ use crate::polls::{Asked, Key as PollKey, Polls, Throttled, Whole};
 use crate::quota::Quota;
 use crate::rights::Rights;
 use crate::routes::{self, Found};
+use crate::signature;
 use crate::upstream::{self, Away};
 
 /// The connection is closed without a status, as the program would have seen it without us.
@@ -113,7 +114,8 @@ impl Forwarder {
         let arrived = Instant::now();
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
-        match routes::find(&self.config.resources, path) {
+        let is_signed = signature::is_for_aws(&parts.headers);
+        match routes::find(&self.config.resources, path, is_signed) {
             Found::Braket => {}
             Found::Unknown(message) => {
                 return Ok(answer::error(StatusCode::NOT_FOUND, routes::UNKNOWN, &message));

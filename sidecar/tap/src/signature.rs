@@ -47,6 +47,11 @@ pub(crate) struct Claim {
     signature: String,
 }
 
+/// Whether a request is signed for AWS, rightly or not: none to another vendor ever is.
+pub(crate) fn is_for_aws(headers: &HeaderMap) -> bool {
+    headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))
+}
+
 impl Claim {
     /// Reads the claim.
     ///

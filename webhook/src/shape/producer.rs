@@ -52,13 +52,14 @@ pub fn shape(pod: &mut Pod, facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> R
         && !earlier.is_empty()
         && env::get(&earlier, names::ENV_NOT_TAPPED).is_none();
     sidecar::add(spec, built);
+    let is_only = resources::is_one(spec, &names);
     pull_secrets(&mut spec.image_pull_secrets, &facts.config.sidecar.pull_secrets);
     for container in &mut spec.containers {
         tell_role(container, facts.role, warnings);
         tell_backend(container, facts.stamp.backend.as_deref(), &annotations);
         if facts.qpu_containers.contains(&container.name) {
             if is_tapped {
-                tap::point(container);
+                tap::point(container, is_only);
             } else if was_tapped {
                 tap::unpoint(container, &earlier);
             }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::{Container, EnvVar};
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sluice_shared::resource::{NOT_FOLLOWED, Resource, Service, TABLE};
 
@@ -203,9 +203,22 @@ fn listed(entries: &[EnvVar]) -> Result<Vec<(&str, &str)>, (usize, usize)> {
     Ok(names.into_iter().zip(types).collect())
 }
 
-/// Where the tap serves a resource, as its client sees it.
+/// Whether the containers of these names reach one resource in all.
 #[must_use]
-pub fn url(resource: &Resource) -> String {
+pub fn is_one(spec: &PodSpec, containers: &[&str]) -> bool {
+    let of_programs = spec.containers.iter().filter(|c| containers.contains(&c.name.as_str()));
+    let mut all = of_programs.flat_map(of).map(|reached| reached.resource);
+    all.next().is_some_and(|first| all.all(|other| other == first))
+}
+
+/// Where the tap serves a resource, as its client sees it. The pod's only one is at the origin,
+/// where the vendors are too: some clients cannot take an address with a path (IQM's own loses the
+/// port, Alice & Bob's the last segment).
+#[must_use]
+pub fn url(resource: &Resource, is_only: bool) -> String {
+    if is_only {
+        return tap::url();
+    }
     let name = utf8_percent_encode(&resource.name, SEGMENT);
     format!("{}/{}/{name}", tap::url(), resource.service)
 }
@@ -303,6 +316,34 @@ mod tests {
     #[test]
     fn names_are_encoded_in_paths() {
         let resource = Resource { service: Service::AliceBobFelis, name: "EMU:1Q/x y".to_owned() };
-        assert_eq!(url(&resource), "http://127.0.0.1:8731/alice-bob-felis/EMU%3A1Q%2Fx%20y");
+        let expected = "http://127.0.0.1:8731/alice-bob-felis/EMU%3A1Q%2Fx%20y";
+        assert_eq!(url(&resource, false), expected);
+        assert_eq!(url(&resource, true), "http://127.0.0.1:8731");
+    }
+
+    #[test]
+    fn a_resource_is_alone_in_all_programs_or_not_at_all() {
+        let endpoint = |name: &str| {
+            let name = format!("{name}_QRMI_IQM_ISA_ENDPOINT");
+            json!([{"name": name, "value": "https://iqm.example"}])
+        };
+        let (garnet, emerald) = (endpoint("garnet"), endpoint("emerald"));
+        let both: Vec<_> =
+            [&garnet, &emerald].into_iter().flat_map(|env| env.as_array().unwrap()).collect();
+        for (first, second, expected) in [
+            (json!([]), json!([]), false),
+            (garnet.clone(), json!([]), true),
+            (garnet.clone(), garnet.clone(), true),
+            (garnet.clone(), emerald, false),
+            (json!(both), json!([]), false),
+        ] {
+            let spec = json!({"containers": [
+                {"name": "a", "env": first},
+                {"name": "b", "env": second},
+                {"name": "other", "env": both},
+            ]});
+            let spec: PodSpec = serde_json::from_value(spec).unwrap();
+            assert_eq!(is_one(&spec, &["a", "b"]), expected, "{spec:?}");
+        }
     }
 }

@@ -150,8 +150,8 @@ fn obstacle_in(container: &Container) -> Option<Obstacle> {
         .map(|variable| Obstacle::NoProxyReference { container: container.name.clone(), variable })
 }
 
-/// Points the program of a container at the tap.
-pub fn point(container: &mut Container) {
+/// Points the program of a container at the tap. `is_only`: its resource is the only one of the pod.
+pub fn point(container: &mut Container, is_only: bool) {
     let has_sources = container.env_from.as_ref().is_some_and(|s| !s.is_empty());
     let reached = resources::of(container);
     let entries = container.env.get_or_insert_default();
@@ -160,7 +160,7 @@ pub fn point(container: &mut Container) {
     }
     for Reached { resource, variables } in &reached {
         for name in variables {
-            env::set(entries, env::value(name, resources::url(resource)));
+            env::set(entries, env::value(name, resources::url(resource, is_only)));
         }
     }
     bypass_proxy(entries, has_sources);

@@ -51,6 +51,23 @@ pub struct Client {
     pub shots: Option<u64>,
 }
 
+/// A client of a vendor of QRMI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceClient {
+    /// Its name.
+    pub name: String,
+    /// Versions that were tried.
+    pub versions: String,
+    /// QRMI's type of the resource.
+    pub kind: String,
+    /// With the resource's variable set as in a tapped container.
+    pub outcome: Outcome,
+    /// Whether the tap saw the client's polls of its task.
+    pub polls: bool,
+    /// Shots of the result that the client fetched.
+    pub shots: Option<u64>,
+}
+
 /// Something that keeps a client from the tap, or nearly so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bypass {
@@ -79,6 +96,15 @@ the client uses no proxy.
 
 ";
 
+const RESOURCES: &str = "
+## QRMI and its vendors
+
+Each ran with the variables of one [resource](vendors.md), the one of its endpoint pointing at the
+tap. QRMI reads them itself. The vendors' own clients read no such variable: here the program hands
+them QRMI's, as a line of Python does (`IQMClient(os.environ[…])`).
+
+";
+
 const BYPASSES: &str = "
 ## What passes the tap by
 
@@ -89,7 +115,7 @@ $SLUICE_URL/v1/tasks`, see the [guide](guide.md)).
 
 /// The whole page.
 #[must_use]
-pub fn page(clients: &[Client], bypasses: &[Bypass]) -> String {
+pub fn page(clients: &[Client], of_resources: &[ResourceClient], bypasses: &[Bypass]) -> String {
     let mut page = HEAD.to_owned();
     let columns = [
         "client",
@@ -103,8 +129,6 @@ pub fn page(clients: &[Client], bypasses: &[Bypass]) -> String {
     row(&mut page, columns);
     row(&mut page, columns.map(|_| "---"));
     for client in clients {
-        let polls = if client.polls { "yes" } else { "no" };
-        let shots = client.shots.map_or_else(|| "–".to_owned(), |shots| format!("{shots} shots"));
         row(
             &mut page,
             [
@@ -113,8 +137,26 @@ pub fn page(clients: &[Client], bypasses: &[Bypass]) -> String {
                 &client.both.text(),
                 &client.service.text(),
                 &client.sdk.text(),
-                polls,
-                &shots,
+                yes_or_no(client.polls),
+                &number_of(client.shots),
+            ],
+        );
+    }
+    page.push_str(RESOURCES);
+    let columns =
+        ["client", "version", "type of the resource", "at the tap", "polls seen", "result fetched"];
+    row(&mut page, columns);
+    row(&mut page, columns.map(|_| "---"));
+    for client in of_resources {
+        row(
+            &mut page,
+            [
+                client.name.as_str(),
+                &client.versions,
+                &format!("`{}`", client.kind),
+                &client.outcome.text(),
+                yes_or_no(client.polls),
+                &number_of(client.shots),
             ],
         );
     }
@@ -127,6 +169,14 @@ pub fn page(clients: &[Client], bypasses: &[Bypass]) -> String {
         row(&mut page, [&bypass.client, &bypass.what, &outcome, &bypass.remedy]);
     }
     page
+}
+
+fn yes_or_no(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "no" }
+}
+
+fn number_of(shots: Option<u64>) -> String {
+    shots.map_or_else(|| "–".to_owned(), |shots| format!("{shots} shots"))
 }
 
 fn row<const N: usize>(page: &mut String, cells: [&str; N]) {
@@ -155,12 +205,21 @@ mod tests {
             outcome: Outcome::Failed("E".to_owned()),
             remedy: "r".to_owned(),
         };
-        let page = page(&[client], &[bypass]);
+        let of_resource = ResourceClient {
+            name: "q".to_owned(),
+            versions: "2".to_owned(),
+            kind: "iqm-server".to_owned(),
+            outcome: Outcome::Found,
+            polls: true,
+            shots: Some(3),
+        };
+        let page = page(&[client], &[of_resource], &[bypass]);
         let lines: Vec<_> = page.lines().filter(|line| line.starts_with('|')).collect();
         let cells: Vec<_> =
             lines.iter().map(|line| line.replace("\\|", "").matches('|').count()).collect();
-        assert_eq!(cells, [8, 8, 8, 5, 5, 5]);
+        assert_eq!(cells, [8, 8, 8, 7, 7, 7, 5, 5, 5]);
         assert!(lines[2].contains("| found | passes by, to `host:443` | passes by | no | – |"));
-        assert!(lines[5].contains("fails in the client (`E`)"));
+        assert!(lines[5].contains("| `iqm-server` | found | yes | 3 shots |"));
+        assert!(lines[8].contains("fails in the client (`E`)"));
     }
 }

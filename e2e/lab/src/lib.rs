@@ -56,7 +56,7 @@ pub use namespace::TempNs;
 pub use nodes::{FAKE_LABEL, FAKE_TAINT};
 pub use pods::Executed;
 pub use programs::{Programs, build};
-pub use python::{PythonEnv, python_env, python_env_of};
+pub use python::{PythonEnv, python_env, python_env_of, vendors_python_env};
 pub use release::{ALL as RELEASES, Release, V1_36};
 pub use settings::PAUSE_IMAGE;
 pub use shutdown::{down, status};

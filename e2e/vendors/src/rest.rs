@@ -3,7 +3,7 @@
 //!
 //! They share the vendor port. The first part of the path names the vendor ([`Service::as_str`]),
 //! so `http://<vendor port>/iqm` is the base URL of IQM Server. A request that is signed for AWS
-//! is never one of theirs.
+//! is never one of theirs. IQM Server is at the port's origin too: its own client takes no path.
 
 pub mod access;
 pub mod compute;
@@ -215,6 +215,9 @@ impl Vendors {
 
     /// The vendor that a path belongs to, and the rest of the path.
     pub(crate) fn of_path<'a>(&self, path: &'a str) -> Option<(Service, &'a str)> {
+        if path.starts_with("/api/v1/") {
+            return Some((Service::Iqm, path));
+        }
         let rest = path.strip_prefix('/')?;
         let name = rest.split('/').next()?;
         let service = self.by_service.keys().find(|service| service.as_str() == name)?;

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use sluice_shared::task::{Position, TaskState};
 
+use crate::digest::sha256_hex;
+
 /// Longest text of the vendor that is repeated, characters.
 pub const MESSAGE: usize = 1024;
 
@@ -75,6 +77,14 @@ pub struct Submission {
     pub device: Option<String>,
     /// Number of shots.
     pub shots: Option<u64>,
+}
+
+impl Submission {
+    /// A submission that cannot be read: equal only to one of the same bytes.
+    #[must_use]
+    pub fn unread(body: &[u8]) -> Self {
+        Self { digest: sha256_hex(body), client_token: None, device: None, shots: None }
+    }
 }
 
 /// What answers about a device tell.

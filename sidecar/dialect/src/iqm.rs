@@ -1,8 +1,8 @@
 //! IQM Server: jobs of a quantum computer, with their place in its queue.
 //!
 //! Sources: QRMI 0.26.4, iqm-client. A status word is one of `waiting`, `processing`, `completed`,
-//! `failed`, `cancelled`. `queue_position` counts from 1 as we take it; from where IQM counts is
-//! not published, so that a place of 0 also stands for the next.
+//! `failed`, `cancelled`. `queue_position` is the number of jobs ahead (`JobData` of
+//! iqm-client): 0 stands for the next, our place 1.
 //!
 //! The vendor knows no token for a repeated request and lists no jobs.
 
@@ -67,7 +67,8 @@ impl Dialect for Iqm {
     fn task(&self, _id: &str, answer: Answer<'_>) -> Option<TaskFacts> {
         let root = json(answer)?;
         let state = state(root.get("status")?.as_str()?);
-        let place = root.get("queue_position").and_then(Value::as_u64);
+        let ahead = root.get("queue_position").and_then(Value::as_u64);
+        let place = ahead.map(|ahead| ahead.saturating_add(1));
         let told = list(&root, "errors").chain(list(&root, "messages"));
         let errors: Vec<_> = told.filter_map(|one| string(one, "message")).collect();
         let device = root.get("qc").and_then(|qc| string(qc, "alias"));
@@ -75,9 +76,9 @@ impl Dialect for Iqm {
         Some(TaskFacts {
             device,
             position: place.map_or(Position::Unknown, |place| {
-                Position::At(u32::try_from(place.max(1)).unwrap_or(u32::MAX))
+                Position::At(u32::try_from(place).unwrap_or(u32::MAX))
             }),
-            position_text: place.map(|place| place.max(1).to_string()),
+            position_text: place.map(|place| place.to_string()),
             failure_reason: failed.then(|| quote(&errors.join("; "), MESSAGE)),
             created_at: first_time(&root),
             ..TaskFacts::new(string(&root, "id")?, state)

@@ -46,7 +46,8 @@ impl Dialect for Pasqal {
     fn operation(&self, request: Request<'_>) -> Operation {
         match (request.method.as_str(), request.segments().as_slice()) {
             ("POST", ["core-fast", "api", "v1", "batches"]) => Operation::Submit,
-            ("GET", ["core-fast", "api", _, "batches", id]) => Operation::Poll((*id).to_owned()),
+            // QRMI asks for the batch, pasqal-cloud mostly for its status.
+            ("GET", ["core-fast", "api", _, "batches", id] | ["core-fast", "api", _, "batches", id, "status"]) => Operation::Poll((*id).to_owned()),
             ("PATCH", ["core-fast", "api", _, "batches", id, "cancel"]) => {
                 Operation::Cancel((*id).to_owned())
             }
@@ -73,7 +74,7 @@ impl Dialect for Pasqal {
         StatusCode::CREATED
     }
 
-    fn task(&self, _id: &str, answer: Answer<'_>) -> Option<TaskFacts> {
+    fn task(&self, id: &str, answer: Answer<'_>) -> Option<TaskFacts> {
         let root = json(answer)?;
         let batch = root.get("data")?;
         let (state, why) = state(&string(batch, "status")?);
@@ -82,7 +83,7 @@ impl Dialect for Pasqal {
             failure_reason: why,
             created_at: string(batch, "created_at").and_then(|text| text.parse().ok()),
             ended_at: string(batch, "end_timestamp").and_then(|text| text.parse().ok()),
-            ..TaskFacts::new(string(batch, "id")?, state)
+            ..TaskFacts::new(string(batch, "id").unwrap_or_else(|| id.to_owned()), state)
         })
     }
 

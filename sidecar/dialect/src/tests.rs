@@ -119,7 +119,7 @@ fn the_words_of_the_vendors() {
 fn only_iqm_tells_a_place() {
     let job = |place: &str| format!(r#"{{"id": "{UUID}", "status": "waiting", {place}}}"#);
     for (place, expected) in [
-        (r#""queue_position": 3"#, Position::At(3)),
+        (r#""queue_position": 3"#, Position::At(4)),
         (r#""queue_position": 0"#, Position::At(1)),
         (r#""queue_position": null"#, Position::Unknown),
         (r#""tag": null"#, Position::Unknown),

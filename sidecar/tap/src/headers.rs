@@ -1,7 +1,11 @@
-//! Which headers pass the tap, in either direction.
+//! Which headers pass the tap, in either direction, and what they say of a body.
 
+use std::io::Read;
+
+use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
 use http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap,
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderMap,
     HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
@@ -61,6 +65,25 @@ pub(crate) fn backward(headers: &HeaderMap) -> HeaderMap {
     without_hop_by_hop(headers)
 }
 
+/// A body without the compression that its headers state, to be read; the one that was sent goes on
+/// as it is. Unknown compressions, and what is larger than `most` bytes, stay as they are.
+pub(crate) fn plain(headers: &HeaderMap, body: &Bytes, most: usize) -> Bytes {
+    let is_gzip = |value: &http::HeaderValue| {
+        let value = value.as_bytes();
+        value.eq_ignore_ascii_case(b"gzip") || value.eq_ignore_ascii_case(b"x-gzip")
+    };
+    if !headers.get(CONTENT_ENCODING).is_some_and(is_gzip) {
+        return body.clone();
+    }
+    let mut text = Vec::new();
+    // One byte more than is allowed tells that there is more.
+    let room = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    match MultiGzDecoder::new(body.as_ref()).take(room).read_to_end(&mut text) {
+        Ok(read) if read <= most => text.into(),
+        _ => body.clone(),
+    }
+}
+
 fn without_hop_by_hop(headers: &HeaderMap) -> HeaderMap {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -117,6 +140,26 @@ mod tests {
             "amz-sdk-request braket-trackers content-type user-agent"
         );
         assert!(onward(&sent, false).contains_key(ACCEPT_ENCODING));
+    }
+
+    #[test]
+    fn a_compressed_body_is_read_and_a_strange_one_left() {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packer, b"{\"jobs\": []}").unwrap();
+        let packed = Bytes::from(packer.finish().unwrap());
+        let text = Bytes::from_static(b"{\"jobs\": []}");
+        for (encoding, body, most, expected) in [
+            (Some("gzip"), &packed, 12, &text),
+            (Some("GZIP"), &packed, 12, &text),
+            (Some("gzip"), &packed, 11, &packed),
+            (Some("gzip"), &text, 12, &text),
+            (Some("zstd"), &packed, 12, &packed),
+            (None, &packed, 12, &packed),
+        ] {
+            let headers: Vec<_> =
+                encoding.iter().map(|value| ("content-encoding", *value)).collect();
+            assert_eq!(plain(&map(&headers), body, most), expected, "{encoding:?} {most}");
+        }
     }
 
     #[test]

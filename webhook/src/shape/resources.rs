@@ -334,7 +334,7 @@ mod tests {
             (json!([]), json!([]), false),
             (garnet.clone(), json!([]), true),
             (garnet.clone(), garnet.clone(), true),
-            (garnet.clone(), emerald, false),
+            (garnet.clone(), emerald.clone(), false),
             (json!(both), json!([]), false),
         ] {
             let spec = json!({"containers": [

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
-use sluice_tap::{Config, Endpoint, Tap, TapEvent, Upstream};
+use sluice_tap::{Config, Endpoint, Route, Tap, TapEvent, Upstream};
 use sluice_vendors::{Emulator, Running};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -31,8 +31,13 @@ pub(crate) struct Bench {
 impl Bench {
     /// A tap before a vendor.
     pub(crate) async fn before(vendor: &str) -> Self {
+        Self::with_resources(vendor, Vec::new()).await
+    }
+
+    /// The same with resources of QRMI.
+    pub(crate) async fn with_resources(vendor: &str, resources: Vec<Route>) -> Self {
         let upstream = Upstream::Url(Endpoint::parse(vendor).unwrap());
-        let config = Config { upstream, ..Config::default() };
+        let config = Config { upstream, resources, ..Config::default() };
         let user = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

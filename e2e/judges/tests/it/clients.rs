@@ -6,9 +6,11 @@ use futures::{StreamExt, stream};
 use sluice_judges::table::{self, Bypass, Client, Outcome};
 use sluice_vendors::Running;
 
-use crate::bench::{Bench, Told, emulator};
-use crate::program::{self, Answer, Place, Report, Turn};
+use crate::bench::{Bench, emulator};
+use crate::program::{self, Place, Report, Turn};
 use crate::proxy::Proxy;
+use crate::resources;
+use crate::seen::Seen;
 
 /// A client and the program that uses it.
 struct Judge {
@@ -146,37 +148,6 @@ const DETOURS: &[Detour] = &[
     },
 ];
 
-/// One run of a program: what it printed, what the tap told, what the proxies were asked for.
-struct Seen {
-    report: Report,
-    errors: String,
-    told: Told,
-    proxies: Vec<Proxy>,
-}
-
-impl Seen {
-    /// How a turn went, by what was observed outside the program too.
-    fn outcome(&self, turn: usize, vendor: &Running) -> Outcome {
-        match &self.report.turns[turn] {
-            Answer { task: Some(task), .. } if self.told.submitted.contains(task) => Outcome::Found,
-            Answer { task: Some(task), .. } => {
-                assert!(vendor.task(task).is_some(), "nobody knows {task}");
-                Outcome::Endpoint
-            }
-            Answer { error, .. } => match self.proxies[turn].hosts().first() {
-                // With one turn alone a submission is that turn's, though no id was printed.
-                Some(host) if self.proxies.len() == 1 && !self.told.submitted.is_empty() => {
-                    Outcome::FoundThen(host.clone())
-                }
-                // It asked the proxy for the tap.
-                Some(host) if host.starts_with("127.0.0.1") => Outcome::Proxy,
-                Some(host) => Outcome::Host(host.clone()),
-                None => Outcome::Failed(error.clone().unwrap_or_default()),
-            },
-        }
-    }
-}
-
 /// Runs one program in some environments, each over what a tapped container has.
 async fn observe(
     vendor: &Running,
@@ -196,19 +167,14 @@ async fn observe(
                 // What the webhook sets.
                 ("AWS_ENDPOINT_URL_BRAKET", bench.url().to_owned()),
                 ("BRAKET_ENDPOINT", bench.url().to_owned()),
-                ("NO_PROXY", "127.0.0.1,localhost".to_owned()),
-                ("no_proxy", "127.0.0.1,localhost".to_owned()),
                 // What keeps everything on this machine.
                 ("AWS_ENDPOINT_URL", vendor.braket_url()),
-                ("HTTP_PROXY", proxy.url()),
-                ("http_proxy", proxy.url()),
-                ("HTTPS_PROXY", proxy.url()),
-                ("https_proxy", proxy.url()),
                 ("AWS_MAX_ATTEMPTS", "1".to_owned()),
                 // The name that JavaScript reads.
                 ("AWS_REGION", "us-east-1".to_owned()),
             ])
-            .map(|(name, value)| (name, Some(value)))
+            .map(|(name, value)| (name.to_owned(), Some(value)))
+            .chain(proxy.environment())
             .collect();
         for (name, set) in overlay {
             let value = match set {
@@ -216,7 +182,7 @@ async fn observe(
                 Set::Vendor => Some(vendor.braket_url()),
                 Set::Nothing => None,
             };
-            turn.insert(name, value);
+            turn.insert((*name).to_owned(), value);
         }
         proxies.push(proxy);
         turns.push(turn);
@@ -263,10 +229,9 @@ async fn client(vendor: &Running, judge: &Judge) -> Result<Client, String> {
         ));
     }
     let task = first.task.clone().unwrap_or_default();
-    let versions = seen.report.versions.iter().map(|(name, version)| format!("{name} {version}"));
     Ok(Client {
         name: judge.name.to_owned(),
-        versions: versions.collect::<Vec<_>>().join(", "),
+        versions: seen.versions(),
         both,
         service,
         sdk,
@@ -292,13 +257,18 @@ async fn every_client_is_found_as_the_page_says() {
     // Two at a time: most of it is the import of packages.
     let clients: Vec<_> =
         stream::iter(JUDGES).map(|judge| client(&vendor, judge)).buffered(2).collect().await;
-    let bypasses: Vec<_> =
+    let mut bypasses: Vec<_> =
         stream::iter(DETOURS).map(|detour| bypass(&vendor, detour)).buffered(2).collect().await;
-    let lost: Vec<_> = clients.iter().filter_map(|client| client.as_ref().err()).collect();
+    let (of_resources, more) = resources::seen().await;
+    bypasses.extend(more);
+    let lost = clients.iter().filter_map(|client| client.as_ref().err());
+    let lost: Vec<_> =
+        lost.chain(of_resources.iter().filter_map(|client| client.as_ref().err())).collect();
     assert!(lost.is_empty(), "{}", lost.iter().map(|it| it.as_str()).collect::<String>());
     let clients: Vec<_> = clients.into_iter().flatten().collect();
+    let of_resources: Vec<_> = of_resources.into_iter().flatten().collect();
 
-    let page = table::page(&clients, &bypasses);
+    let page = table::page(&clients, &of_resources, &bypasses);
     let path = program::folder("../../docs/clients.md");
     if std::env::var_os("SLUICE_UPDATE").is_some() {
         std::fs::write(&path, &page).unwrap();

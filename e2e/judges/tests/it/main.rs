@@ -13,3 +13,5 @@ mod javascript;
 mod peers;
 mod program;
 mod proxy;
+mod resources;
+mod seen;

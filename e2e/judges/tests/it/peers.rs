@@ -50,7 +50,7 @@ fn tapped(bench: &Bench, storage: &str) -> Turn {
             ("AWS_ENDPOINT_URL_S3", storage),
             ("AWS_ENDPOINT_URL_STS", storage),
         ]
-        .map(|(name, value)| (name, Some(value.to_owned()))),
+        .map(|(name, value)| (name.to_owned(), Some(value.to_owned()))),
     )
 }
 

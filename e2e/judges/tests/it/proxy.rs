@@ -33,6 +33,17 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
+    /// The variables that send a program through it, but not to the tap.
+    pub(crate) fn environment(&self) -> impl Iterator<Item = (String, Option<String>)> {
+        let loopback = "127.0.0.1,localhost".to_owned();
+        let bypass = ["NO_PROXY", "no_proxy"].map(|name| (name, loopback.clone()));
+        ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"]
+            .map(|name| (name, self.url()))
+            .into_iter()
+            .chain(bypass)
+            .map(|(name, value)| (name.to_owned(), Some(value)))
+    }
+
     /// The hosts that it was asked for, in order.
     pub(crate) fn hosts(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::architecture;
 use super::program::{self, Keys};
 use crate::error::ApiError;
 use crate::queue::{Lane, millis};
@@ -36,6 +37,8 @@ enum Operation<'a> {
     GetQuantumComputer(&'a str),
     GetHealth(&'a str),
     GetQueueAvailability(&'a str),
+    GetStaticArchitectures(&'a str),
+    GetDynamicArchitecture(&'a str, &'a str),
     Unknown,
 }
 
@@ -52,6 +55,14 @@ impl<'a> Operation<'a> {
             ("GET", &["api", "v1", "quantum-computers", qc, "queue-availability"]) => {
                 Self::GetQueueAvailability(qc)
             }
+            (
+                "GET",
+                &["api", "v1", "quantum-computers", qc, "artifacts", "static-quantum-architectures"],
+            ) => Self::GetStaticArchitectures(qc),
+            (
+                "GET",
+                &["api", "v1", "calibration-sets", qc, set, "dynamic-quantum-architecture"],
+            ) => Self::GetDynamicArchitecture(qc, set),
             _ => Self::Unknown,
         }
     }
@@ -66,6 +77,8 @@ impl<'a> Operation<'a> {
             Self::GetQuantumComputer(_) => "iqm:GetQuantumComputer",
             Self::GetHealth(_) => "iqm:GetHealth",
             Self::GetQueueAvailability(_) => "iqm:GetQueueAvailability",
+            Self::GetStaticArchitectures(_) => "iqm:GetStaticArchitectures",
+            Self::GetDynamicArchitecture(..) => "iqm:GetDynamicArchitecture",
             Self::Unknown => "iqm:Unknown",
         }
     }
@@ -105,6 +118,16 @@ impl Vendor for Iqm {
             Operation::GetQueueAvailability(qc) => {
                 let length = self.machines.waiting(&self.known(qc)?.name);
                 Answer::json(200, &json!({ "available": [], "queue_length": length }))
+            }
+            Operation::GetStaticArchitectures(qc) => {
+                Answer::json(200, &json!([architecture::fixed(self.known(qc)?)]))
+            }
+            Operation::GetDynamicArchitecture(qc, set) => {
+                let told = architecture::calibrated(self.known(qc)?, set).ok_or_else(|| {
+                    let text = format!("There is no calibration set '{set}' of '{qc}'.");
+                    ApiError::new("calibration_set_not_found", text).with_status(404)
+                })?;
+                Answer::json(200, &told)
             }
             Operation::Unknown => {
                 let text = format!("{} {} is not served", request.method, request.path);
@@ -252,7 +275,8 @@ impl Iqm {
             "type": "circuit",
             "status": word(&job.phase),
             "qc": { "id": qc.map(machine_id), "alias": job.machine },
-            "queue_position": self.machines.position(id),
+            // Jobs ahead.
+            "queue_position": self.machines.position(id).map(|place| place.saturating_sub(1)),
             "tag": job.group,
             "artifacts": artifacts.iter().map(|kind| json!({ "type": kind })).collect::<Vec<_>>(),
             "messages": [],
@@ -314,9 +338,7 @@ fn word(phase: &Phase) -> &'static str {
     }
 }
 
-/// The id of a machine: the same for the same name.
+/// The id of a machine.
 fn machine_id(machine: &Machine) -> String {
-    let digest = crate::signature::sha256_hex(machine.full_name().as_bytes());
-    let number = u128::from_str_radix(&digest[..32], 16).unwrap_or_default();
-    uuid::Builder::from_random_bytes(number.to_be_bytes()).into_uuid().to_string()
+    super::id_of(&machine.full_name())
 }

@@ -14,9 +14,10 @@ use crate::journal::Entry;
 use crate::signature::{Refusal, header, sha256_hex};
 
 fn request(call: &Call, service: Service, arrived: Timestamp) -> Request<'_> {
+    let below = call.path.strip_prefix('/').and_then(|path| path.strip_prefix(service.as_str()));
     Request {
         method: call.method.as_str(),
-        path: &call.path[service.as_str().len() + 1..],
+        path: below.unwrap_or(&call.path),
         query: &call.query,
         headers: &call.headers,
         body: &call.body,

@@ -13,8 +13,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 fn interpreter() -> &'static Path {
     static INTERPRETER: OnceLock<std::path::PathBuf> = OnceLock::new();
     INTERPRETER.get_or_init(|| {
-        sluice_lab::python_env_of("Alice & Bob", include_str!("../python/alice_bob.txt"))
-            .expect("build the Python environment of Alice & Bob")
+        sluice_lab::vendors_python_env()
+            .expect("build the Python environment of the vendors' clients")
             .python()
     })
 }

@@ -66,8 +66,8 @@ async fn a_job_waits_runs_and_gives_its_result() {
     assert_eq!(
         seen,
         [
-            ("Queued".to_owned(), json!("waiting"), json!(2)),
             ("Queued".to_owned(), json!("waiting"), json!(1)),
+            ("Queued".to_owned(), json!("waiting"), json!(0)),
             ("Running".to_owned(), json!("processing"), json!(null)),
         ]
     );

@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::body::Incoming;
 use jiff::Timestamp;
-use sluice_dialect::{self as dialect, Dialect, Lost, Operation, Resume};
+use sluice_dialect::{self as dialect, Dialect, Lost, Operation, Resume, Submission};
 use sluice_shared::resource::{Place, Resource};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -24,7 +24,7 @@ use crate::answer;
 use crate::config::{Route, Target};
 use crate::connections::Ties;
 use crate::events::TapEvent;
-use crate::headers::onward_as_sent;
+use crate::headers::{onward_as_sent, plain};
 use crate::hold::{self, Next, Seen};
 use crate::intents::{Asked, Forward};
 use crate::operation::Repeat;
@@ -51,6 +51,8 @@ struct Read {
     url: reqwest::Url,
     headers: HeaderMap,
     body: Bytes,
+    /// The body without its compression: what is read of it.
+    plain: Bytes,
     deadline: Instant,
     answer_time: Duration,
     /// Whether the vendor may hold it.
@@ -61,7 +63,7 @@ struct Read {
 
 impl Read {
     fn request(&self) -> dialect::Request<'_> {
-        request(&self.method, &self.path, &self.body)
+        request(&self.method, &self.path, &self.plain)
     }
 
     fn place(&self) -> Place {
@@ -152,7 +154,8 @@ impl Forwarder {
             Ok(read) => read,
             Err(refused) => return Ok(*refused),
         };
-        let operation = dialect.operation(request(&parts.method, &path, &body));
+        let plain = plain(&parts.headers, &body, self.config.limits.body);
+        let operation = dialect.operation(request(&parts.method, &path, &plain));
         let read = Read {
             headers: onward_as_sent(&parts.headers, operation != Operation::Other),
             operation,
@@ -163,6 +166,7 @@ impl Forwarder {
             target,
             url,
             body,
+            plain,
             deadline,
             answer_time: self.config.limits.answer_time.max(margin),
             is_long_poll: !long_poll.is_zero(),
@@ -218,9 +222,13 @@ impl Forwarder {
         mut read: Read,
         ties: Ties,
     ) -> Result<Response<Body>, HungUp> {
-        // What is no submission is for the vendor to judge.
+        // What cannot be read is for the vendor to judge. It may be able to.
         let Some(mut submission) = read.dialect.submission(read.request()) else {
             let outcome = self.send(&read).await;
+            let event = told(&read, &outcome, Submission::unread(&read.body));
+            if matches!(event, TapEvent::Submitted { .. }) {
+                self.outbox.put(event);
+            }
             return self.respond_to(&read, outcome);
         };
         let place = read.place();

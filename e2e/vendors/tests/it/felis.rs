@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sluice_vendors::{Action, Ahead, Config, Fault, Running, Service, Stage};
 
-use crate::alice_bob::Alice;
+use crate::alice_bob::alice;
 use crate::python::without_simulator;
 use crate::qrmi::Qrmi;
 
@@ -83,7 +83,7 @@ async fn keys_are_checked_and_a_job_without_input_does_not_wait_in_line() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_vendors_own_client_runs_a_circuit_and_reads_states_and_counts() {
     let vendor = vendor().await;
-    let mut client = Alice::start(&vendor, "team-key");
+    let mut client = alice(&vendor, "team-key");
     let id = client.ask(json!({ "call": "run", "shots": 30 })).await;
     let id = id.as_str().expect("an id").to_owned();
     let mut seen = Vec::new();
@@ -101,6 +101,7 @@ async fn the_vendors_own_client_runs_a_circuit_and_reads_states_and_counts() {
     let stopped = client.ask(json!({ "call": "run", "shots": 1 })).await;
     client.ask(json!({ "call": "cancel", "job": stopped })).await;
     assert_eq!(client.ask(json!({ "call": "status", "job": stopped })).await, "CANCELLED");
-    let refused = Alice::start(&vendor, "wrong-key").call(json!({ "call": "run", "shots": 1 }));
-    assert!(refused.await["error"].as_str().is_some_and(|text| text.contains("not valid")));
+    let run = json!({ "call": "run", "shots": 1 });
+    let refused = alice(&vendor, "wrong-key").refused(run).await;
+    assert!(refused.contains("not valid"), "{refused}");
 }

@@ -9,6 +9,7 @@
 )]
 
 mod alice_bob;
+mod caller;
 mod calls;
 mod control;
 mod faults;

@@ -1,14 +1,12 @@
 //! The `qrmi` wheel as a client, and what its tests of all vendors share.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluice_vendors::{Running, Service};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::caller::Caller;
 
 /// An interpreter with `qrmi`.
 fn interpreter() -> &'static Path {
@@ -22,9 +20,7 @@ fn interpreter() -> &'static Path {
 
 /// A process that uses one resource by QRMI.
 pub(crate) struct Qrmi {
-    _process: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+    caller: Caller,
     resource: String,
     kind: String,
 }
@@ -41,21 +37,9 @@ impl Qrmi {
         kind: &str,
         account: (&str, &str),
     ) -> Self {
-        let mut process = Command::new(interpreter())
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/qrmi_calls.py"))
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", std::env::temp_dir())
-            .envs(vendor.qrmi_environment(service, resource, account.0, account.1))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("the interpreter starts");
-        let input = process.stdin.take().expect("a pipe");
-        let output = BufReader::new(process.stdout.take().expect("a pipe")).lines();
-        let (resource, kind) = (resource.to_owned(), kind.to_owned());
-        Self { _process: process, input, output, resource, kind }
+        let environment = vendor.qrmi_environment(service, resource, account.0, account.1);
+        let caller = Caller::start(interpreter(), "qrmi_calls.py", environment);
+        Self { caller, resource: resource.to_owned(), kind: kind.to_owned() }
     }
 
     /// Sends a call and does not wait.
@@ -63,17 +47,12 @@ impl Qrmi {
         let call = json!({
             "resource": self.resource, "type": self.kind, "call": call, "arguments": arguments,
         });
-        self.input.write_all(format!("{call}\n").as_bytes()).await.expect("the program reads");
+        self.caller.send(&call).await;
     }
 
     /// Waits for the end of the call that was sent.
     pub(crate) async fn told(&mut self) -> Told {
-        let line = tokio::time::timeout(Duration::from_mins(1), self.output.next_line())
-            .await
-            .expect("a call takes less than a minute")
-            .expect("a pipe")
-            .expect("the program runs on");
-        let told: Value = serde_json::from_str(&line).expect("JSON");
+        let told = self.caller.told().await;
         let text = |name: &str| told[name].as_str().map(str::to_owned);
         match text("error") {
             Some(error) => Err((error, text("text").unwrap_or_default())),

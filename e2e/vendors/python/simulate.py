@@ -1,19 +1,14 @@
 """Computes quantum programs for the emulator with the vendor SDK's own local simulator.
 
-One JSON object a line: {"id", "action", "shots", "device", "task"} in,
-{"id", "result"} or {"id", "failure"} out. Ends when its input ends.
+A job is {"id", "action", "shots", "device", "task"}, its result the text of results.json.
 """
 
 import json
-import sys
 
-# Libraries may print; the protocol owns the real standard output.
-answers, sys.stdout = sys.stdout, sys.stderr
-
-from braket.default_simulator import DensityMatrixSimulator, StateVectorSimulator  # noqa: E402
-from braket.ir.openqasm import Program  # noqa: E402
-from braket.tasks import GateModelQuantumTaskResult  # noqa: E402
-from pydantic.v1.json import pydantic_encoder  # noqa: E402
+from braket.default_simulator import DensityMatrixSimulator, StateVectorSimulator
+from braket.ir.openqasm import Program
+from braket.tasks import GateModelQuantumTaskResult
+from pydantic.v1.json import pydantic_encoder
 
 SIMULATORS = {"dm1": DensityMatrixSimulator}
 
@@ -47,22 +42,4 @@ def plain(value):
     return pydantic_encoder(value)
 
 
-def answer(line):
-    job = json.loads(line)
-    try:
-        return {"id": job["id"], "result": compute(job)}
-    except Exception as problem:  # every program error is the user's to read
-        text = str(problem).strip() or type(problem).__name__
-        return {"id": job["id"], "failure": text}
-
-
-def main():
-    answers.write(json.dumps({"ready": True}) + "\n")
-    answers.flush()
-    for line in sys.stdin:
-        answers.write(json.dumps(answer(line)) + "\n")
-        answers.flush()
-
-
-if __name__ == "__main__":
-    main()
+serve(compute)  # noqa: F821 (of worker.py)

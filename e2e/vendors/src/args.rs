@@ -22,6 +22,10 @@ pub struct VendorsArgs {
     /// Python interpreter that has the packages of amazon-braket-sdk.
     #[arg(long, env = "SLUICE_PYTHON", default_value = "python3")]
     python: PathBuf,
+    /// Python interpreter that has the packages of qiskit-ibm-runtime; without one, jobs of that
+    /// client fail when they run.
+    #[arg(long, env = "SLUICE_QISKIT_PYTHON")]
+    qiskit_python: Option<PathBuf>,
     /// A JSON file with principals, devices and quotas; flags and their variables go before it.
     #[arg(long, env = "SLUICE_VENDORS_CONFIG")]
     config: Option<PathBuf>,
@@ -69,6 +73,7 @@ impl VendorsArgs {
         config.listen = self.listen;
         config.control = self.control;
         config.python = self.python;
+        config.qiskit_python = self.qiskit_python.or(config.qiskit_python);
         config.quota_scale = self.quota_scale.unwrap_or(config.quota_scale);
         config.record_answers |= self.record;
         for device in &mut config.devices {

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::braket::world::Job;
 use crate::hub::Hub;
 use crate::rest::{self, machines::Work};
+use crate::simulator::braket_order;
 
 /// Lets everything happen that is due.
 pub(crate) fn advance(hub: &Arc<Hub>, tracker: &TaskTracker) {
@@ -31,7 +32,7 @@ pub(crate) fn work(hub: &Arc<Hub>, tracker: &TaskTracker, works: Vec<Work>) {
     for work in works {
         let hub = Arc::clone(hub);
         tracker.spawn(async move {
-            let outcome = rest::compute::run(&hub.simulator, &work.job, &work.programs).await;
+            let outcome = rest::compute::run(&hub, &work.job, &work.programs).await;
             {
                 let state = &mut *hub.lock();
                 if let Some((vendor, _)) = state.vendors.of(work.service) {
@@ -49,7 +50,8 @@ pub(crate) fn compute(hub: &Arc<Hub>, tracker: &TaskTracker, jobs: Vec<Job>) {
     for job in jobs {
         let hub = Arc::clone(hub);
         tracker.spawn(async move {
-            let outcome = hub.simulator.compute(job.clone()).await;
+            let order = braket_order(&job.id, &job.arn, &job.device, &job.action, job.shots);
+            let outcome = hub.simulator.compute(&job.id, order).await;
             let now = Timestamp::now();
             let mut state = hub.lock();
             let runs = state.world.runs(&job.id);

@@ -22,6 +22,9 @@ pub struct Config {
     pub control: SocketAddr,
     /// Python interpreter with `amazon-braket-default-simulator`.
     pub python: PathBuf,
+    /// Python interpreter with `qiskit-ibm-runtime`, for jobs of that client. None: they fail when
+    /// they run, and say why.
+    pub qiskit_python: Option<PathBuf>,
     /// Who may call.
     pub principals: Vec<Principal>,
     /// The devices.
@@ -46,6 +49,7 @@ impl Default for Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 4570)),
             control: SocketAddr::from((Ipv4Addr::LOCALHOST, 4571)),
             python: PathBuf::from("python3"),
+            qiskit_python: None,
             principals: principals(),
             devices: catalogue(),
             quota_scale: 1.0,
@@ -86,6 +90,13 @@ impl Config {
     #[must_use]
     pub fn with_python(mut self, python: impl Into<PathBuf>) -> Self {
         self.python = python.into();
+        self
+    }
+
+    /// The same with an interpreter for jobs of IBM's own client.
+    #[must_use]
+    pub fn with_qiskit_python(mut self, python: impl Into<PathBuf>) -> Self {
+        self.qiskit_python = Some(python.into());
         self
     }
 

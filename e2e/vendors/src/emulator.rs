@@ -23,7 +23,7 @@ use crate::identity::Principal;
 use crate::journal::Entry;
 use crate::queue::Lane;
 use crate::sessions::ContainerRole;
-use crate::simulator::{Health, Simulator};
+use crate::simulator::{self, Health, Simulator};
 use crate::{clock, control, front, rest};
 
 /// Why an emulator does not start.
@@ -77,8 +77,11 @@ impl Emulator {
         let vendor = address(&self.vendor, self.config.listen)?;
         let control = address(&self.control, self.config.control)?;
         let (token, tracker) = (CancellationToken::new(), TaskTracker::new());
-        let simulator = Simulator::start(self.config.python.clone(), token.clone());
-        let hub = Arc::new(Hub::new(self.config, simulator));
+        let worker = |script, python| Simulator::start(script, python, token.clone());
+        let simulator = worker(simulator::BRAKET, self.config.python.clone());
+        let qiskit =
+            self.config.qiskit_python.clone().map(|python| worker(simulator::QISKIT, python));
+        let hub = Arc::new(Hub::new(self.config, simulator, qiskit));
         let steering = Steering { hub: Arc::clone(&hub), tracker: tracker.clone() };
         tracker.spawn(clock::run(Arc::clone(&hub), tracker.clone(), token.clone()));
         tracker.spawn(front::serve(self.vendor, hub, token.clone(), tracker.clone()));
@@ -133,6 +136,12 @@ impl Running {
             .into_iter()
             .map(|(name, value)| (format!("{resource}_QRMI_{name}"), value))
             .collect()
+    }
+
+    /// The environment with which IBM's own client, `qiskit-ibm-runtime`, finds the compute service.
+    #[must_use]
+    pub fn qiskit_environment(&self, key: &str) -> Vec<(&'static str, String)> {
+        rest::environment::of_qiskit(&self.braket_url(), key)
     }
 
     /// URL of the container credentials service, for `AWS_CONTAINER_CREDENTIALS_FULL_URI`.

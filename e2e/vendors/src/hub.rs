@@ -47,6 +47,8 @@ pub(crate) struct Hub {
     state: Mutex<State>,
     pub(crate) config: Config,
     pub(crate) simulator: Simulator,
+    /// Computes what only Qiskit can read; none unless it was asked for.
+    pub(crate) qiskit: Option<Simulator>,
     /// Called whenever the next due time may have changed.
     pub(crate) changed: Notify,
     /// Called whenever a result has come.
@@ -142,7 +144,7 @@ impl Operation {
 }
 
 impl Hub {
-    pub(crate) fn new(config: Config, simulator: Simulator) -> Self {
+    pub(crate) fn new(config: Config, simulator: Simulator, qiskit: Option<Simulator>) -> Self {
         let state = State {
             world: World::new(config.devices.clone()),
             vendors: Vendors::new(&config.qrmi, Timestamp::now()),
@@ -158,6 +160,7 @@ impl Hub {
             state: Mutex::new(state),
             config,
             simulator,
+            qiskit,
             changed: Notify::new(),
             computed: Notify::new(),
             moved: Notify::new(),

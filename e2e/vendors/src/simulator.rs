@@ -1,23 +1,42 @@
-//! The worker that computes programs: a Python process with the vendor SDK's local simulator.
+//! Workers that compute programs: Python processes with a vendor's own local simulator.
 //!
-//! JSON lines over its standard input and output, one program at a time. It is started again
+//! JSON lines over standard input and output, one program at a time. A worker is started again
 //! when it dies or takes too long; the program at hand is then tried once more.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::braket::world::Job;
+/// What a worker runs and needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Script {
+    /// The source, protocol first; run by `python -c`, so that the emulator stays one file.
+    source: &'static str,
+    /// The package whose environment the interpreter must be of.
+    package: &'static str,
+    /// Where the interpreter is set.
+    setting: &'static str,
+}
 
-/// The worker's source; run by `python -c`, so that the emulator stays one file.
-const SOURCE: &str = include_str!("../python/simulate.py");
+/// Computes programs of Amazon Braket, and circuits that were translated for it.
+pub(crate) const BRAKET: Script = Script {
+    source: concat!(include_str!("../python/worker.py"), include_str!("../python/simulate.py")),
+    package: "amazon-braket-sdk",
+    setting: "--python or SLUICE_PYTHON",
+};
+/// Computes jobs of IBM's client, whose circuits are in Qiskit's own binary form.
+pub(crate) const QISKIT: Script = Script {
+    source: concat!(include_str!("../python/worker.py"), include_str!("../python/sample.py")),
+    package: "qiskit-ibm-runtime",
+    setting: "--qiskit-python or SLUICE_QISKIT_PYTHON",
+};
 /// Imports on a busy machine take several seconds.
 const STARTING: Duration = Duration::from_mins(2);
 /// The longest that one program may take.
@@ -38,21 +57,24 @@ pub enum Health {
 #[derive(Debug, thiserror::Error)]
 pub enum SimulatorError {
     /// The interpreter does not start.
-    #[error("cannot start the Python interpreter {python:?}; set --python or SLUICE_PYTHON")]
+    #[error("cannot start the Python interpreter {python:?}; set {setting}")]
     Start {
         /// The interpreter.
         python: PathBuf,
+        /// Where it is set.
+        setting: &'static str,
         /// Source.
         source: std::io::Error,
     },
     /// It ended while it was needed.
     #[error(
-        "the worker of {python:?} ended ({last}); the interpreter needs the packages of \
-         amazon-braket-sdk"
+        "the worker of {python:?} ended ({last}); the interpreter needs the packages of {package}"
     )]
     Ended {
         /// The interpreter.
         python: PathBuf,
+        /// What it must have.
+        package: &'static str,
         /// The last line that it wrote to its standard error.
         last: String,
     },
@@ -62,13 +84,24 @@ pub enum SimulatorError {
 }
 
 type Outcome = Result<String, String>;
-type Order = (Job, oneshot::Sender<Outcome>);
+/// The id of a job, what the script is to compute for it, and who waits.
+type Order = (String, Value, oneshot::Sender<Outcome>);
 
 /// Handle to the worker.
 #[derive(Debug, Clone)]
 pub struct Simulator {
     orders: mpsc::UnboundedSender<Order>,
     health: watch::Receiver<Health>,
+}
+
+/// An order for the script of [`BRAKET`]: a program in the vendor's own form.
+pub(crate) fn braket_order(job: &str, task: &str, device: &str, action: &str, shots: u64) -> Value {
+    json!({ "id": job, "task": task, "device": device, "action": action, "shots": shots })
+}
+
+/// An order for the script of [`QISKIT`]: the input of a primitive, in the JSON of IBM's runtime.
+pub(crate) fn qiskit_order(job: &str, input: &str) -> Value {
+    json!({ "id": job, "input": input })
 }
 
 #[derive(Deserialize)]
@@ -78,28 +111,28 @@ struct Answered {
 }
 
 impl Simulator {
-    /// Starts the worker in the background; it ends with the token.
+    /// Starts the worker of a script in the background; it ends with the token.
     #[must_use]
-    pub fn start(python: PathBuf, token: CancellationToken) -> Self {
+    pub(crate) fn start(script: Script, python: PathBuf, token: CancellationToken) -> Self {
         let (orders, received) = mpsc::unbounded_channel();
         let (told, health) = watch::channel(Health::Starting);
         tokio::spawn(async move {
             tokio::select! {
                 () = token.cancelled() => {}
-                () = serve(&python, received, &told) => {}
+                () = serve(script, &python, received, &told) => {}
             }
         });
         Self { orders, health }
     }
 
-    /// Computes one program: the text of `results.json`, or why the task fails.
+    /// Computes one program of a job: the text of its result, or why the job fails.
     ///
     /// # Errors
-    /// The reason, for `failureReason`.
-    pub async fn compute(&self, job: Job) -> Outcome {
+    /// The reason, for people.
+    pub(crate) async fn compute(&self, job: &str, order: Value) -> Outcome {
         let (answer, answered) = oneshot::channel();
         let gone = || "the emulator is being stopped".to_owned();
-        self.orders.send((job, answer)).map_err(|_| gone())?;
+        self.orders.send((job.to_owned(), order, answer)).map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
@@ -111,26 +144,27 @@ impl Simulator {
 }
 
 async fn serve(
-    python: &PathBuf,
+    script: Script,
+    python: &Path,
     mut orders: mpsc::UnboundedReceiver<Order>,
     told: &watch::Sender<Health>,
 ) {
-    let mut worker = open(python, told).await;
-    while let Some((job, answer)) = orders.recv().await {
+    let mut worker = open(script, python, told).await;
+    while let Some((job, order, answer)) = orders.recv().await {
         let mut outcome = None;
         // Once more after a death: the program need not be the cause.
         for _ in 0..2 {
             if worker.is_err() {
-                worker = open(python, told).await;
+                worker = open(script, python, told).await;
             }
             match &mut worker {
-                Ok(running) => match running.compute(&job).await {
+                Ok(running) => match running.compute(&order).await {
                     Ok(done) => {
                         outcome = Some(done);
                         break;
                     }
                     Err(problem) => {
-                        tracing::warn!(task = job.id, %problem, "the worker is started again");
+                        tracing::warn!(task = job, %problem, "the worker is started again");
                         outcome = Some(Err(problem.to_string()));
                         worker = Err(());
                     }
@@ -147,8 +181,8 @@ async fn serve(
     }
 }
 
-async fn open(python: &PathBuf, told: &watch::Sender<Health>) -> Result<Worker, ()> {
-    let opened = Worker::open(python).await;
+async fn open(script: Script, python: &Path, told: &watch::Sender<Health>) -> Result<Worker, ()> {
+    let opened = Worker::open(script, python).await;
     told.send_replace(match &opened {
         Ok(_) => Health::Ready,
         Err(problem) => {
@@ -164,6 +198,7 @@ async fn open(python: &PathBuf, told: &watch::Sender<Health>) -> Result<Worker, 
 }
 
 struct Worker {
+    script: Script,
     python: PathBuf,
     // Held so that the process ends with this value.
     _process: Child,
@@ -173,10 +208,11 @@ struct Worker {
 }
 
 impl Worker {
-    async fn open(python: &PathBuf) -> Result<Self, SimulatorError> {
-        let failed = |source| SimulatorError::Start { python: python.clone(), source };
-        let mut process = Command::new(python)
-            .args(["-u", "-c", SOURCE])
+    async fn open(script: Script, python: &Path) -> Result<Self, SimulatorError> {
+        let (python, setting) = (python.to_path_buf(), script.setting);
+        let failed = |source| SimulatorError::Start { python: python.clone(), setting, source };
+        let mut process = Command::new(&python)
+            .args(["-u", "-c", script.source])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -196,16 +232,12 @@ impl Worker {
             }
         });
         let output = BufReader::new(output).lines();
-        let mut worker = Self { python: python.clone(), _process: process, input, output, last };
+        let mut worker = Self { script, python, _process: process, input, output, last };
         worker.line(STARTING).await?;
         Ok(worker)
     }
 
-    async fn compute(&mut self, job: &Job) -> Result<Outcome, SimulatorError> {
-        let order = json!({
-            "id": job.id, "action": job.action, "shots": job.shots,
-            "device": job.device, "task": job.arn,
-        });
+    async fn compute(&mut self, order: &Value) -> Result<Outcome, SimulatorError> {
         if self.input.write_all(format!("{order}\n").as_bytes()).await.is_err() {
             return Err(self.ended().await);
         }
@@ -233,6 +265,7 @@ impl Worker {
         let closed = async { while self.last.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(Duration::from_secs(2), closed).await;
         let last = self.last.borrow().clone();
-        SimulatorError::Ended { python: self.python.clone(), last }
+        let package = self.script.package;
+        SimulatorError::Ended { python: self.python.clone(), package, last }
     }
 }

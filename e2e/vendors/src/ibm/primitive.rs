@@ -1,7 +1,10 @@
-//! Inputs and results of Qiskit's sampler, version 2, with circuits as `OpenQASM` 3.
+//! Inputs and results of Qiskit's sampler, version 2.
 //!
-//! Circuits in Qiskit's own binary form, parameters, and the estimator are not computed; such jobs
-//! fail when they run, with a reason that says so.
+//! Circuits as `OpenQASM` 3, as QRMI sends them, are translated here for the simulator of Braket;
+//! those with parameters are not computed. Circuits in Qiskit's own binary form, as IBM's own client
+//! sends them, are read by Qiskit alone: such an input goes to a worker that has it, whole, and what
+//! comes back is the result. The estimator and client-side primitives (`executor`) are not computed.
+//! A job that is not computed fails when it runs, with a reason that says so.
 
 use std::collections::BTreeMap;
 
@@ -29,13 +32,14 @@ pub(super) fn read(program: &str, input: &Value) -> Result<Vec<Program>, String>
     }
     let pubs = input["pubs"].as_array().filter(|pubs| !pubs.is_empty());
     let pubs = pubs.ok_or("the input has no 'pubs'")?;
+    if pubs.iter().any(|one| one[0].is_object()) {
+        return Ok(vec![Program::Qiskit { input: input.to_string() }]);
+    }
     let default = [&input["shots"], &input["options"]["default_shots"]];
     let default = default.into_iter().find_map(Value::as_u64).unwrap_or(SHOTS);
     pubs.iter()
         .map(|one| {
-            let source = one[0].as_str().ok_or(
-                "the emulator computes circuits in OpenQASM 3 only; set 'support_qiskit' to false",
-            )?;
+            let source = one[0].as_str().ok_or("a pub has no circuit")?;
             let parameters = &one[1];
             let none = parameters.is_null()
                 || parameters.as_array().is_some_and(Vec::is_empty)
@@ -89,8 +93,16 @@ fn bits(source: &str) -> Bits {
     found
 }
 
-/// The result of a sampler: for each register its values as hexadecimal numbers, bit 0 last.
-pub(super) fn result(input: &Value, measured: &[Measured]) -> Value {
+/// The result of a sampler: as Qiskit wrote it, or for each register its values as hexadecimal
+/// numbers, bit 0 last.
+pub(super) fn result(input: &Value, measured: &[Measured]) -> String {
+    match measured {
+        [Measured::Written(text)] => text.clone(),
+        rows => plain(input, rows).to_string(),
+    }
+}
+
+fn plain(input: &Value, measured: &[Measured]) -> Value {
     let pubs = input["pubs"].as_array().map_or(&[][..], Vec::as_slice);
     let results: Vec<_> = pubs
         .iter()
@@ -102,7 +114,7 @@ pub(super) fn result(input: &Value, measured: &[Measured]) -> Value {
                 let of_register = bits.iter().filter(|(register, _)| register == name);
                 let size = of_register.map(|(_, index)| index + 1).max().unwrap_or_default();
                 let samples: Vec<_> =
-                    measured.0.iter().map(|row| value(&bits, name, row)).collect();
+                    measured.rows().iter().map(|row| value(&bits, name, row)).collect();
                 data.insert(name.clone(), json!({ "samples": samples, "num_bits": size }));
             }
             json!({ "data": data, "metadata": { "circuit_metadata": {} } })
@@ -137,17 +149,27 @@ mod tests {
     #[test]
     fn values_are_those_of_the_registers() {
         let input = json!({ "pubs": [[SOURCE, null, 2]] });
-        let told = result(&input, &[Measured(vec![vec![1, 0, 1], vec![0, 1, 0]])]);
+        let told = result(&input, &[Measured::Rows(vec![vec![1, 0, 1], vec![0, 1, 0]])]);
+        let told: Value = serde_json::from_str(&told).unwrap();
         let data = &told["results"][0]["data"];
         assert_eq!(data["c"], json!({ "samples": ["0x2", "0x1"], "num_bits": 2 }));
         assert_eq!(data["d"], json!({ "samples": ["0x1", "0x0"], "num_bits": 1 }));
     }
 
     #[test]
+    fn circuits_in_qiskits_own_form_are_left_to_qiskit() {
+        let input = json!({ "pubs": [[{ "__type__": "QuantumCircuit", "__value__": "eJw" }]] });
+        let programs = read("sampler", &input).unwrap();
+        assert_eq!(programs, [Program::Qiskit { input: input.to_string() }]);
+        let written = Measured::Written("as it came".to_owned());
+        assert_eq!(result(&input, &[written]), "as it came");
+    }
+
+    #[test]
     fn what_is_not_computed_is_named() {
         let told = |program: &str, one: Value| read(program, &json!({ "pubs": [one] }));
         assert!(told("estimator", json!([SOURCE])).unwrap_err().contains("'estimator'"));
-        assert!(told("sampler", json!([{ "__type__": "x" }])).unwrap_err().contains("OpenQASM"));
+        assert!(told("sampler", json!([7])).unwrap_err().contains("no circuit"));
         assert!(told("sampler", json!([SOURCE, [1.0]])).unwrap_err().contains("parameters"));
         assert!(read("sampler", &json!({})).unwrap_err().contains("'pubs'"));
     }

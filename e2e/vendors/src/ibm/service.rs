@@ -363,7 +363,7 @@ impl Service {
             let text = format!("Job {id} has no result; it is {}.", word(&job.phase));
             return Err(ApiError::new("1292", text).with_status(404));
         }
-        let result = primitive::result(&job.input, &job.measured).to_string();
+        let result = primitive::result(&job.input, &job.measured);
         Ok(Answer::text(200, "text/plain", result).about(id))
     }
 

@@ -160,7 +160,7 @@ impl Vendor for System {
             };
             if job.phase == Phase::Completed {
                 let result = primitive::result(&job.input, &job.measured);
-                put("results", result.to_string());
+                put("results", result);
             }
             put("logs", format!("job {id} {}\n", word(&job.phase)));
         }

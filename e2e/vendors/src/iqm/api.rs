@@ -237,7 +237,7 @@ impl Iqm {
                     for (key, bits) in keys {
                         let part = first..first + bits;
                         first += bits;
-                        let rows = measured.0.iter().map(|row| row.get(part.clone()));
+                        let rows = measured.rows().iter().map(|row| row.get(part.clone()));
                         of_key.insert(key.clone(), json!(rows.collect::<Vec<_>>()));
                     }
                     Value::from(of_key)

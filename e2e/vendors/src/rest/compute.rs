@@ -3,20 +3,34 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::braket::world::Job as Order;
+use crate::hub::Hub;
 use crate::signature::sha256_hex;
-use crate::simulator::Simulator;
+use crate::simulator::{braket_order, qiskit_order};
 
-/// The bits of one program: a row for each shot.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Measured(pub Vec<Vec<u8>>);
+/// What came out of one program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Measured {
+    /// Bits: a row for each shot.
+    Rows(Vec<Vec<u8>>),
+    /// A whole result, written in the form of its vendor.
+    Written(String),
+}
 
 impl Measured {
+    /// The rows of bits; none of a result that is written.
+    #[must_use]
+    pub fn rows(&self) -> &[Vec<u8>] {
+        match self {
+            Self::Rows(rows) => rows,
+            Self::Written(_) => &[],
+        }
+    }
+
     /// How often each row came, as text, in the order of the text.
     #[must_use]
     pub fn counts(&self) -> std::collections::BTreeMap<String, u64> {
         let mut counts = std::collections::BTreeMap::new();
-        for row in &self.0 {
+        for row in self.rows() {
             let text: String = row.iter().map(u8::to_string).collect();
             *counts.entry(text).or_default() += 1;
         }
@@ -34,6 +48,11 @@ pub enum Program {
         /// How often.
         shots: u64,
     },
+    /// The whole input of a primitive, with circuits that only Qiskit can read.
+    Qiskit {
+        /// In the JSON of IBM's runtime.
+        input: String,
+    },
     /// A program that no simulator here can run. The machine is taken to be all noise: each bit
     /// is the toss of a coin, the same ones for the same program.
     Noise {
@@ -46,12 +65,17 @@ pub enum Program {
     },
 }
 
+/// Why a circuit in Qiskit's own form is not computed by default: the emulator stays free of Qiskit.
+const WITHOUT_QISKIT: &str = "the emulator has no Python with Qiskit, so it cannot read circuits in \
+                              Qiskit's own form; set --qiskit-python or SLUICE_QISKIT_PYTHON, or \
+                              send OpenQASM 3 and set 'support_qiskit' to false";
+
 /// Computes the programs of a job one after the other.
 ///
 /// # Errors
 /// Why the first that fails does.
 pub(crate) async fn run(
-    simulator: &Simulator,
+    hub: &Hub,
     job: &str,
     programs: &[Program],
 ) -> Result<Vec<Measured>, String> {
@@ -60,36 +84,31 @@ pub(crate) async fn run(
         all.push(match program {
             Program::Noise { seed, bits, shots } => noise(seed, *bits, *shots),
             Program::Circuit { openqasm, shots } => {
-                let text = simulator.compute(order(job, openqasm, *shots)).await?;
+                let order = braket_order(job, job, "sv1", &action(openqasm), *shots);
+                let text = hub.simulator.compute(job, order).await?;
                 measurements(&text).ok_or("the simulator measured nothing")?
+            }
+            Program::Qiskit { input } => {
+                let simulator = hub.qiskit.as_ref().ok_or(WITHOUT_QISKIT)?;
+                Measured::Written(simulator.compute(job, qiskit_order(job, input)).await?)
             }
         });
     }
     Ok(all)
 }
 
-fn order(job: &str, openqasm: &str, shots: u64) -> Order {
-    let action = json!({
+fn action(openqasm: &str) -> String {
+    json!({
         "braketSchemaHeader": { "name": "braket.ir.openqasm.program", "version": "1" },
         "source": openqasm, "inputs": {},
-    });
-    let none = String::new;
-    Order {
-        id: job.to_owned(),
-        arn: job.to_owned(),
-        action: action.to_string(),
-        shots,
-        device: "sv1".to_owned(),
-        account: none(),
-        bucket: none(),
-        key: none(),
-    }
+    })
+    .to_string()
 }
 
 /// Reads the measurements of a result of the simulator.
 fn measurements(text: &str) -> Option<Measured> {
     let result: Value = serde_json::from_str(text).ok()?;
-    serde_json::from_value(result.get("measurements")?.clone()).ok().map(Measured)
+    serde_json::from_value(result.get("measurements")?.clone()).ok().map(Measured::Rows)
 }
 
 fn noise(seed: &str, bits: u32, shots: u64) -> Measured {
@@ -100,7 +119,7 @@ fn noise(seed: &str, bits: u32, shots: u64) -> Measured {
         });
         row.collect()
     });
-    Measured(rows.collect())
+    Measured::Rows(rows.collect())
 }
 
 /// Time as these vendors write it.

@@ -3,6 +3,28 @@
 use super::access::base64;
 use crate::error::Service;
 
+/// A name of an instance with all the parts that IBM's own client reads; it belongs to nobody.
+const INSTANCE: &str = "crn:v1:bluemix:public:quantum-computing:us-east:a/team:emulated::";
+
+/// Variables for IBM's own client, `qiskit-ibm-runtime`, for an account with this key.
+///
+/// The client puts `quantum.` before the host of its URL and drops the port, unless the URL holds
+/// the word `experimental`: then it is used as it is. The word stands here as the name of a user,
+/// which is no part of the address and is not sent: the client signs in by tokens. So neither this
+/// emulator nor a tap needs a path for its sake. `QISKIT_FUNCTIONS_EXPERIMENTAL` skips the search for
+/// instances, which knows only IBM's hosts.
+pub(crate) fn of_qiskit(port: &str, key: &str) -> Vec<(&'static str, String)> {
+    let url = format!("{port}/{}", Service::IbmQuantumComputeService.as_str());
+    vec![
+        ("QISKIT_IBM_CHANNEL", "ibm_quantum_platform".to_owned()),
+        ("QISKIT_IBM_TOKEN", key.to_owned()),
+        ("QISKIT_IBM_INSTANCE", INSTANCE.to_owned()),
+        ("QISKIT_IBM_URL", format!("{url}/api/v1").replacen("://", "://experimental@", 1)),
+        ("QISKIT_FUNCTIONS_EXPERIMENTAL", "1".to_owned()),
+        ("IAM_URL", url),
+    ]
+}
+
 /// Variables for one vendor on the port of an emulator, for an account with its key.
 pub(crate) fn of(
     port: &str,

@@ -1,7 +1,9 @@
 //! IBM Quantum: what its services share, tokens of IBM Cloud and Qiskit's primitives, and each
 //! service in a module of its own.
 
+mod backend;
 mod iam;
+mod job;
 mod primitive;
 mod service;
 mod session;

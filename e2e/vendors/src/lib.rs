@@ -43,6 +43,8 @@
 //! operations are called `iqm:SubmitJob` in faults, journal and counts, their machines
 //! `iqm/garnet` in steps and changes. Circuits are computed by the same simulator;
 //! sequences of pulses (Pasqal) and QIR (Felis) are not, their results are noise.
+//! IBM's own client finds its service by [`Running::qiskit_environment`]; its circuits are in a form
+//! that only Qiskit reads, and are computed if [`Config::qiskit_python`] names a Python that has it.
 //!
 //! # The control API
 //!

@@ -3,30 +3,33 @@
 //!
 //! There is no position: only the length of a backend's queue, and the step from Queued to Running.
 //! A job of an active session goes to the front. Judged by the client in the `qrmi` wheel 0.26.4,
-//! whose requests to `/jobs` carry no `IBM-API-Version`, and which takes results as plain text only.
+//! whose requests to `/jobs` carry no `IBM-API-Version`, and which takes results as plain text only,
+//! and by IBM's own, `qiskit-ibm-runtime` 0.51.0.
 //!
 //! # Choices where the vendor's behaviour is not published
 //! * Submissions over the limit (5 a minute and account) are answered 429 without `Retry-After`.
-//! * A session that is closed while jobs wait cancels them; their reason names the session.
+//! * A session that is closed cancels its jobs that wait; their reason names the session. One that
+//!   only takes no more jobs lets them run.
 //! * A session counts as active while a job of it runs and for 60 s after the last.
+//! * Answers have the fields of all versions of the API, whichever the client asks for.
+//! * An API key in the place of a token is refused: a client sends it when it could not buy one.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::session::Session;
-use super::{iam, primitive};
-use crate::braket::api::values;
+use super::{backend, iam, job, primitive};
 use crate::error::{ApiError, Service as Name};
 use crate::queue::Lane;
 use crate::rest::access::Access;
-use crate::rest::compute::time_text;
-use crate::rest::machine::{Machine, Status};
+use crate::rest::machine::Machine;
 use crate::rest::machines::{Job, Machines, Phase, Work};
 use crate::rest::{Answer, Performed, Request, Shared, Vendor};
+use crate::signature::header;
 
-/// Most jobs that one list answers.
-const PAGE: usize = 200;
+/// Programs that the vendor runs; the emulator computes the first only.
+const PROGRAMS: [&str; 5] = ["sampler", "estimator", "executor", "noise-learner", "calibrate"];
 
 /// The state of the compute service.
 #[derive(Debug)]
@@ -45,12 +48,16 @@ enum Operation<'a> {
     GetLogs(&'a str),
     GetMetrics(&'a str),
     CancelJob(&'a str),
+    ReplaceTags(&'a str),
     CreateSession,
     GetSession(&'a str),
     UpdateSession(&'a str),
     CloseSession(&'a str),
     ListBackends,
     GetBackendStatus(&'a str),
+    GetBackendConfiguration(&'a str),
+    GetBackendProperties(&'a str),
+    GetUsage,
     Unknown,
 }
 
@@ -66,12 +73,16 @@ impl<'a> Operation<'a> {
                 ("GET", ["jobs", id, "logs"]) => Self::GetLogs(id),
                 ("GET", ["jobs", id, "metrics"]) => Self::GetMetrics(id),
                 ("POST", ["jobs", id, "cancel"]) => Self::CancelJob(id),
+                ("PUT", ["jobs", id, "tags"]) => Self::ReplaceTags(id),
                 ("POST", ["sessions"]) => Self::CreateSession,
                 ("GET", ["sessions", id]) => Self::GetSession(id),
                 ("PATCH", ["sessions", id]) => Self::UpdateSession(id),
                 ("DELETE", ["sessions", id, "close"]) => Self::CloseSession(id),
                 ("GET", ["backends"]) => Self::ListBackends,
                 ("GET", ["backends", name, "status"]) => Self::GetBackendStatus(name),
+                ("GET", ["backends", name, "configuration"]) => Self::GetBackendConfiguration(name),
+                ("GET", ["backends", name, "properties"]) => Self::GetBackendProperties(name),
+                ("GET", ["instances", "usage"]) => Self::GetUsage,
                 _ => Self::Unknown,
             },
             _ => Self::Unknown,
@@ -88,12 +99,18 @@ impl<'a> Operation<'a> {
             Self::GetLogs(_) => "ibm-quantum-compute-service:GetLogs",
             Self::GetMetrics(_) => "ibm-quantum-compute-service:GetMetrics",
             Self::CancelJob(_) => "ibm-quantum-compute-service:CancelJob",
+            Self::ReplaceTags(_) => "ibm-quantum-compute-service:ReplaceTags",
             Self::CreateSession => "ibm-quantum-compute-service:CreateSession",
             Self::GetSession(_) => "ibm-quantum-compute-service:GetSession",
             Self::UpdateSession(_) => "ibm-quantum-compute-service:UpdateSession",
             Self::CloseSession(_) => "ibm-quantum-compute-service:CloseSession",
             Self::ListBackends => "ibm-quantum-compute-service:ListBackends",
             Self::GetBackendStatus(_) => "ibm-quantum-compute-service:GetBackendStatus",
+            Self::GetBackendConfiguration(_) => {
+                "ibm-quantum-compute-service:GetBackendConfiguration"
+            }
+            Self::GetBackendProperties(_) => "ibm-quantum-compute-service:GetBackendProperties",
+            Self::GetUsage => "ibm-quantum-compute-service:GetUsage",
             Self::Unknown => "ibm-quantum-compute-service:Unknown",
         }
     }
@@ -124,26 +141,36 @@ impl Vendor for Service {
             Operation::CreateJob => {
                 let service = Name::IbmQuantumComputeService.as_str();
                 if !shared.quotas.take_alone(&account, service, operation.name(), now) {
-                    let text = "Too many jobs were submitted; submit at most 5 in a minute.";
-                    return Err(ApiError::new("1305", text).with_status(429));
+                    let text = "Too many requests received: limit is 5 jobs per minute.";
+                    return Err(ApiError::new("1202", text).with_status(429));
                 }
                 self.create(request, &account, now)?
             }
-            Operation::ListJobs => self.list(request, &account),
-            Operation::GetJob(id) => Answer::json(200, &shown(self.own(&account, id)?)).about(id),
+            Operation::ListJobs => job::list(request, &self.machines, &account),
+            Operation::GetJob(id) => {
+                let job = self.own(&account, id)?;
+                Answer::json(200, &job::shown(job, job::with_params(request))).about(id)
+            }
             Operation::GetResults(id) => self.results(&account, id)?,
             Operation::GetLogs(id) => {
-                let text = format!("job {id} {}\n", word(&self.own(&account, id)?.phase));
+                let text = format!("job {id} {}\n", job::word(&self.own(&account, id)?.phase));
                 Answer::text(200, "text/plain", text).about(id)
             }
             Operation::GetMetrics(id) => {
-                Answer::json(200, &metrics(self.own(&account, id)?)).about(id)
+                Answer::json(200, &job::metrics(self.own(&account, id)?)).about(id)
             }
             Operation::CancelJob(id) => {
                 self.own(&account, id)?;
                 if !self.machines.cancel(id, "cancelled by the user", now) {
                     let text = format!("Job {id} is not cancellable: it has ended.");
                     return Err(ApiError::new("1306", text).with_status(409));
+                }
+                none().about(id)
+            }
+            Operation::ReplaceTags(id) => {
+                self.own(&account, id)?;
+                if let Some(job) = self.machines.job_mut(id) {
+                    job.request["tags"] = request.json()["tags"].clone();
                 }
                 none().about(id)
             }
@@ -166,16 +193,29 @@ impl Vendor for Service {
                 none()
             }
             Operation::ListBackends => {
-                let all: Vec<_> = self.machines.all().map(|one| self.backend(one)).collect();
+                let waiting = |one: &Machine| self.machines.waiting(&one.name);
+                let listed = |one| backend::listed(one, waiting(one));
+                let all: Vec<_> = self.machines.all().map(listed).collect();
                 Answer::json(200, &json!({ "devices": all }))
             }
             Operation::GetBackendStatus(name) => {
                 let machine = self.known(name)?;
-                let online = machine.status == Status::Online;
+                Answer::json(200, &backend::status(machine, self.machines.waiting(name)))
+            }
+            Operation::GetBackendConfiguration(name) => {
+                Answer::json(200, &backend::configuration(self.known(name)?))
+            }
+            Operation::GetBackendProperties(name) => {
+                let before = request.value("updated_before").and_then(|text| text.parse().ok());
+                let at = before.filter(|before| *before < now).unwrap_or(now);
+                Answer::json(200, &backend::properties(self.known(name)?, at))
+            }
+            Operation::GetUsage => {
+                let own = self.machines.jobs().filter(|job| job.account == account);
                 let body = json!({
-                    "state": online, "status": if online { "active" } else { "maintenance" },
-                    "message": if online { "available" } else { "maintenance" },
-                    "length_queue": self.machines.waiting(name), "backend_version": "1.0.0",
+                    "instance_id": header(request.headers, "service-crn").unwrap_or_default(),
+                    "plan_id": "emulated", "usage_limit_reached": false,
+                    "usage_consumed_seconds": own.map(job::charged).sum::<i64>(),
                 });
                 Answer::json(200, &body)
             }
@@ -232,13 +272,13 @@ impl Service {
         })
     }
 
-    /// Closes a session; its jobs that have not ended are cancelled and say why.
+    /// Closes a session; its jobs that wait are cancelled and say why. One that runs runs on.
     fn close(&mut self, at: usize, how: &str, now: Timestamp) {
         let session = &mut self.sessions[at];
         session.accepting = false;
         session.closed.get_or_insert(now);
         let reason = format!("session {} was closed {how}", session.id);
-        for id in session.pending_ids(&self.machines) {
+        for id in session.waiting_ids(&self.machines) {
             self.machines.cancel(&id, &reason, now);
         }
     }
@@ -292,7 +332,7 @@ impl Service {
         let name = body["backend"].as_str().unwrap_or_default();
         let machine = self.known(name)?.name.clone();
         let program = body["program_id"].as_str().unwrap_or_default();
-        if !["sampler", "estimator", "noise-learner"].contains(&program) {
+        if !PROGRAMS.contains(&program) {
             return Err(wrong(format!("There is no program '{program}'.")));
         }
         let mut lane = Lane::Normal;
@@ -324,107 +364,13 @@ impl Service {
         Ok(Answer::json(200, &body).about(&id))
     }
 
-    fn list(&self, request: &Request<'_>, account: &str) -> Answer {
-        let text = |name: &str| request.value(name);
-        let number = |name: &str| text(name).and_then(|text| text.parse::<usize>().ok());
-        let (limit, offset) =
-            (number("limit").unwrap_or(PAGE).min(PAGE), number("offset").unwrap_or(0));
-        let tags = values(request.query, "tags");
-        let time = |name: &str| text(name).and_then(|text| text.parse::<Timestamp>().ok());
-        let (after, before) = (time("created_after"), time("created_before"));
-        let (backend, session) = (text("backend"), text("session_id"));
-        let (program, pending) = (text("program"), text("pending"));
-        let fits = |job: &&Job| {
-            let of = |wanted: &Option<String>, is: Option<&str>| {
-                wanted.as_deref().is_none_or(|wanted| Some(wanted) == is)
-            };
-            let tagged = |tag: &String| {
-                let own = job.request["tags"].as_array();
-                own.is_some_and(|own| own.iter().any(|one| one == tag))
-            };
-            job.account == account
-                && of(&backend, Some(&job.machine))
-                && of(&session, job.group.as_deref())
-                && of(&program, job.request["program_id"].as_str())
-                && pending.as_deref().is_none_or(|wanted| (wanted == "true") != job.phase.ended())
-                && after.is_none_or(|after| job.created >= after)
-                && before.is_none_or(|before| job.created <= before)
-                && tags.iter().all(tagged)
-        };
-        let all: Vec<_> = self.machines.jobs().filter(fits).collect();
-        let page: Vec<_> = all.iter().skip(offset).take(limit).map(|job| shown(job)).collect();
-        let body = json!({ "jobs": page, "count": all.len(), "limit": limit, "offset": offset });
-        Answer::json(200, &body)
-    }
-
     fn results(&self, account: &str, id: &str) -> Result<Answer, ApiError> {
         let job = self.own(account, id)?;
         if job.phase != Phase::Completed {
-            let text = format!("Job {id} has no result; it is {}.", word(&job.phase));
-            return Err(ApiError::new("1292", text).with_status(404));
+            // The client asks for the result of a failed job too: there may be a text about it.
+            return Ok(Answer::text(204, "", String::new()).about(id));
         }
         let result = primitive::result(&job.input, &job.measured);
         Ok(Answer::text(200, "text/plain", result).about(id))
-    }
-
-    fn backend(&self, machine: &Machine) -> Value {
-        let status = match machine.status {
-            Status::Online => "online",
-            Status::Paused => "paused",
-            Status::Offline => "offline",
-        };
-        json!({
-            "name": machine.name, "qubits": machine.qubits, "is_simulator": false,
-            "status": { "name": status, "reason": "available" },
-            "processor_type": { "family": "Falcon", "revision": "5.11" },
-            "queue_length": self.machines.waiting(&machine.name),
-            "wait_time_seconds": { "average": 10 }, "performance_metrics": {},
-        })
-    }
-}
-
-/// A job as the API shows it.
-fn shown(job: &Job) -> Value {
-    let status = word(&job.phase);
-    let reason = match &job.phase {
-        Phase::Failed { reason } | Phase::Cancelled { reason } => Some(reason),
-        _ => None,
-    };
-    json!({
-        "id": job.id,
-        "backend": job.machine,
-        "status": status,
-        "state": { "status": status, "reason": reason },
-        "program": { "id": job.request["program_id"] },
-        "created": time_text(job.created),
-        "ended": job.ended.map(time_text),
-        "cost": job.request["cost"].as_u64().unwrap_or(600),
-        "tags": job.request["tags"].as_array().cloned().unwrap_or_default(),
-        "session_id": job.group,
-        "usage": { "seconds": 0 },
-        "estimated_running_time_seconds": 3.0,
-        "params": {},
-        "user_id": job.account,
-    })
-}
-
-fn metrics(job: &Job) -> Value {
-    json!({
-        "timestamps": {
-            "created": time_text(job.created), "running": job.started.map(time_text),
-            "finished": job.ended.map(time_text),
-        },
-        "usage": { "seconds": 0 },
-    })
-}
-
-/// The vendor's word for a phase.
-fn word(phase: &Phase) -> &'static str {
-    match phase {
-        Phase::Waiting => "Queued",
-        Phase::Running => "Running",
-        Phase::Completed => "Completed",
-        Phase::Failed { .. } => "Failed",
-        Phase::Cancelled { .. } => "Cancelled",
     }
 }

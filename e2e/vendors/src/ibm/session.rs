@@ -35,9 +35,10 @@ impl Session {
         self.jobs(machines).any(|job| !job.phase.ended())
     }
 
-    /// Its jobs that have not ended.
-    pub(super) fn pending_ids(&self, machines: &Machines) -> Vec<String> {
-        self.jobs(machines).filter(|job| !job.phase.ended()).map(|job| job.id.clone()).collect()
+    /// Its jobs that wait.
+    pub(super) fn waiting_ids(&self, machines: &Machines) -> Vec<String> {
+        let waiting = self.jobs(machines).filter(|job| job.phase == Phase::Waiting);
+        waiting.map(|job| job.id.clone()).collect()
     }
 
     /// When its first job started.

@@ -170,6 +170,11 @@ impl Machines {
         self.jobs.get(id)
     }
 
+    /// The same, to change what its client may.
+    pub fn job_mut(&mut self, id: &str) -> Option<&mut Job> {
+        self.jobs.get_mut(id)
+    }
+
     /// A job by id, for the account that owns it: to others it is as if there were none.
     #[must_use]
     pub fn job_of(&self, account: &str, id: &str) -> Option<&Job> {

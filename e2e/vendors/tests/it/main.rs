@@ -1,5 +1,5 @@
 //! The emulator judged by the clients of the field: amazon-braket-sdk, boto3, the Rust SDK,
-//! QRMI, and Alice & Bob's client.
+//! QRMI, and the own clients of Alice & Bob and of IBM.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,6 +14,7 @@ mod calls;
 mod control;
 mod faults;
 mod felis;
+mod ibm_runtime;
 mod ibm_service;
 mod ibm_system;
 mod iqm;

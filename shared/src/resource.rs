@@ -47,7 +47,7 @@ pub const TABLE: [Row; 5] = [
         types: &["ibm-quantum-compute-service", "qiskit-runtime-service"],
         endpoints: &["QRMI_IBM_QCS_ENDPOINT", "QRMI_IBM_QRS_ENDPOINT"],
         variables: &["QRMI_IBM_QCS_", "QRMI_IBM_QRS_"],
-        default_endpoint: None,
+        default_endpoint: Some("https://quantum.cloud.ibm.com/api/v1"),
         label: "IBM Quantum Compute Service",
     },
     Row {

@@ -375,7 +375,8 @@ mod tests {
             Some(value.to_owned())
         };
         let list = r#"["iqm-server/garnet", "ibm-quantum-compute-service/old", "pasqal-cloud/EMU",
-                       "iqm-server/bad", "iqm-server/loop", "iqm-server/empty"]"#;
+                       "iqm-server/bad", "iqm-server/loop", "iqm-server/empty",
+                       "ibm-quantum-compute-service/qiskit"]"#;
         let config = Config::of(mk_pod(), PORTS).unwrap();
         let config = config.with_resources(Some(list.to_owned()), &variable);
         let origins: Vec<_> = config
@@ -386,6 +387,7 @@ mod tests {
         assert_eq!(origins[0].as_deref(), Ok("https://iqm.example"));
         assert_eq!(origins[1].as_deref(), Ok("https://ibm.example"));
         assert_eq!(origins[2].as_deref(), Ok("https://apis.pasqal.cloud"));
+        assert_eq!(origins[6].as_deref(), Ok("https://quantum.cloud.ibm.com"));
         for (index, expected) in [
             (3, "bad_QRMI_IQM_ISA_ENDPOINT of the program: the endpoint \"nowhere\""),
             (4, "loop_QRMI_IQM_ISA_ENDPOINT of the program is the sidecar's own address"),

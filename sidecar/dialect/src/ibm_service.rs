@@ -10,7 +10,7 @@ use serde_json::Value;
 use sluice_shared::resource::Service;
 
 use crate::digest::{canonical, sha256_hex};
-use crate::reading::{ending, is_name, json, string};
+use crate::reading::{ending, is_name, json, list, string};
 use crate::{
     Abilities, Answer, Call, DeviceFacts, Dialect, Ending, Lost, MESSAGE, Operation, Request,
     Resume, Running, SignIn, Submission, TaskFacts, Token, Waits, ibm, quote,
@@ -66,7 +66,7 @@ impl Dialect for IbmService {
             digest: sha256_hex(canonical(&root).as_bytes()),
             client_token: None,
             device: string(&root, "backend"),
-            shots: root.get("params").and_then(|params| params.get("shots")?.as_u64()),
+            shots: root.get("params").and_then(shots),
         })
     }
 
@@ -160,4 +160,11 @@ impl Dialect for IbmService {
     fn token(&self, answer: Answer<'_>) -> Option<Token> {
         ibm::token(answer)
     }
+}
+
+/// Shots of the input of a primitive: of the whole, or third in each of its circuits.
+fn shots(params: &Value) -> Option<u64> {
+    let of_whole = params.get("shots").and_then(Value::as_u64);
+    let of_each: Option<u64> = list(params, "pubs").map(|one| one.get(2)?.as_u64()).sum();
+    of_whole.or(of_each.filter(|shots| *shots > 0))
 }

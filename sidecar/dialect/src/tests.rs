@@ -189,6 +189,14 @@ fn equal_submissions_are_equal_whatever_differs_from_run_to_run() {
     let two = digest(service, "/jobs", r#"{"session_id": "s2", "params": {}, "backend": "b"}"#);
     assert_eq!(one, two, "each run opens a session of its own");
     assert_ne!(one, digest(service, "/jobs", r#"{"backend": "c", "params": {}}"#));
+    let shots = |params: &str| {
+        let body = format!(r#"{{"backend": "b", "params": {params}}}"#);
+        of(service).submission(request(&post, "/jobs", &body)).unwrap().shots
+    };
+    assert_eq!(shots(r#"{"shots": 7, "pubs": [["qpy", null, 10]]}"#), Some(7));
+    assert_eq!(shots(r#"{"pubs": [["qpy", null, 10], ["qpy", null, 5]]}"#), Some(15));
+    assert_eq!(shots(r#"{"pubs": [["qpy", null, 10], ["qpy"]]}"#), None);
+    assert_eq!(shots("{}"), None);
     let iqm = |path| digest(Service::IqmServer, path, r#"{"circuits": [], "shots": 1}"#);
     assert_eq!(iqm("/api/v1/jobs/garnet/circuit"), iqm("/api/v1/jobs/garnet/circuit?tag=x"));
     assert_ne!(iqm("/api/v1/jobs/garnet/circuit"), iqm("/api/v1/jobs/emerald/circuit"));

@@ -58,6 +58,12 @@ pub(crate) async fn sdk() -> PathBuf {
     python("the cluster's programs", None).await
 }
 
+/// The interpreter with QRMI and the clients of its vendors.
+pub(crate) async fn vendors() -> PathBuf {
+    let env = tokio::task::spawn_blocking(sluice_lab::vendors_python_env);
+    env.await.unwrap().unwrap().python()
+}
+
 async fn python(whose: &'static str, lock: Option<&'static str>) -> PathBuf {
     let env = tokio::task::spawn_blocking(move || match lock {
         Some(lock) => sluice_lab::python_env_of(whose, lock),
@@ -81,10 +87,7 @@ pub(crate) async fn command(place: Place, name: &str) -> Command {
             return with_basics(command);
         }
         Place::Sdk => Command::new(sdk().await),
-        Place::Vendors => {
-            let env = tokio::task::spawn_blocking(sluice_lab::vendors_python_env);
-            Command::new(env.await.unwrap().unwrap().python())
-        }
+        Place::Vendors => Command::new(vendors().await),
         Place::Clients => Command::new(python("the light clients", Some(CLIENTS)).await),
         Place::Old => Command::new(python("the old clients", Some(OLD)).await),
         Place::Frameworks => Command::new(python("the frameworks", Some(FRAMEWORKS)).await),

@@ -4,9 +4,9 @@ use futures::{StreamExt, stream};
 use sluice_judges::table::{Bypass, Outcome, ResourceClient};
 use sluice_shared::resource::Resource;
 use sluice_tap::{Endpoint, Route};
-use sluice_vendors::{Running, Service};
+use sluice_vendors::{Emulator, Running, Service};
 
-use crate::bench::{Bench, emulator};
+use crate::bench::Bench;
 use crate::program::{self, Place, Turn};
 use crate::proxy::Proxy;
 use crate::seen::Seen;
@@ -142,10 +142,6 @@ const DETOURS: &[Detour] = &[
 /// Runs one program with one resource.
 async fn observe(vendor: &Running, judge: &Judge, detour: Option<&Detour>) -> Seen {
     let Emulated { service, kind, name } = judge.resource;
-    let route = |resource: Resource, endpoint: &str| Route {
-        resource,
-        endpoint: Ok(Endpoint::parse(endpoint).unwrap()),
-    };
     let mut turn: Turn = vendor
         .qrmi_environment(service, name, "team", "team-key")
         .into_iter()
@@ -155,20 +151,14 @@ async fn observe(vendor: &Running, judge: &Judge, detour: Option<&Detour>) -> Se
     let service = sluice_shared::resource::Service::of_type(kind).unwrap();
     let resource = Resource { service, name: name.to_owned() };
     let variable = resource.endpoints().find(|name| turn.contains_key(name)).unwrap();
-    let endpoint = turn[&variable].clone().unwrap();
+    let mut routes = vec![route(resource, turn[&variable].as_deref().unwrap())];
     let is_one_of_two = detour.is_some_and(|detour| detour.is_one_of_two);
-    let mut routes = vec![route(resource.clone(), &endpoint)];
     if is_one_of_two {
         routes.push(route("iqm-server/other".parse().unwrap(), &vendor.braket_url()));
     }
     let bench = Bench::with_resources(&vendor.braket_url(), routes).await;
-    let url = match is_one_of_two {
-        true => format!("{}/{}/{name}", bench.url(), resource.service),
-        false => bench.url().to_owned(),
-    };
-    let proxy = Proxy::start().await;
-    turn.insert(variable, Some(url));
-    turn.extend(proxy.environment());
+    let below = if is_one_of_two { format!("/{service}/{name}") } else { String::new() };
+    turn.insert(variable, Some(format!("{}{below}", bench.url())));
     for (name, value) in [
         ("QRMI_JOB_QPU_RESOURCES", name),
         ("QRMI_JOB_QPU_TYPES", kind),
@@ -184,11 +174,50 @@ async fn observe(vendor: &Running, judge: &Judge, detour: Option<&Detour>) -> Se
         };
         turn.insert(name.to_owned(), Some(value));
     }
-    let mut command = program::command(Place::Vendors, judge.program).await;
-    // Read when the package is imported, before the first turn.
+    run(judge.program, turn, bench).await
+}
+
+fn route(resource: Resource, endpoint: &str) -> Route {
+    Route { resource, endpoint: Ok(Endpoint::parse(endpoint).unwrap()) }
+}
+
+/// Runs a program before a tap, and behind a proxy that refuses.
+async fn run(program: &str, mut turn: Turn, bench: Bench) -> Seen {
+    let proxy = Proxy::start().await;
+    turn.extend(proxy.environment());
+    let mut command = program::command(Place::Vendors, program).await;
+    // Read when a package is imported, before the first turn.
     command.envs(turn.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))));
     let (report, errors) = program::run(command, &[turn]).await;
     Seen { report, errors, told: bench.end().await, proxies: vec![proxy] }
+}
+
+/// How IBM's own client goes, with these variables changed.
+async fn ibm_runtime(vendor: &Running, is_pointed: bool) -> Bypass {
+    let endpoint = format!("{}/api/v1", vendor.url_of(Service::IbmQuantumComputeService));
+    let resource = "ibm-quantum-compute-service/qiskit".parse().unwrap();
+    let routes = vec![route(resource, &endpoint)];
+    let bench = Bench::with_resources(&vendor.braket_url(), routes).await;
+    let environment = vendor.qiskit_environment("team-key").into_iter();
+    let mut turn: Turn =
+        environment.map(|(name, value)| (name.to_owned(), Some(value))).collect();
+    let url = is_pointed.then(|| bench.url().replacen("://", "://experimental@", 1));
+    turn.insert("QISKIT_IBM_URL".to_owned(), url);
+    let seen = run("ibm_runtime.py", turn, bench).await;
+    let (what, remedy) = match is_pointed {
+        false => ("used as it is", "announce the task"),
+        true => (
+            "`QISKIT_IBM_URL=http://experimental@127.0.0.1:8731` and \
+             `QISKIT_FUNCTIONS_EXPERIMENTAL=1`, set by its user",
+            "nothing; IBM documents neither, so Sluice does not set them",
+        ),
+    };
+    Bypass {
+        client: seen.versions(),
+        what: what.to_owned(),
+        outcome: seen.outcome(0, vendor),
+        remedy: remedy.to_owned(),
+    }
 }
 
 /// A variable by the name that it has for a type.
@@ -232,12 +261,16 @@ async fn bypass(vendor: &Running, detour: &Detour) -> Bypass {
 
 /// How each client went, and what passes the tap by.
 pub(crate) async fn seen() -> (Vec<Result<ResourceClient, String>>, Vec<Bypass>) {
-    let vendor = emulator().await;
+    let config = sluice_vendors::Config::for_testing().with_python(program::sdk().await);
+    let config = config.with_qiskit_python(program::vendors().await);
+    let vendor = Emulator::start(config).await.unwrap();
     // Where IBM Quantum System takes input from and puts results.
     vendor.add_bucket("123456789012", "qrmi");
     let clients =
         stream::iter(JUDGES).map(|judge| client(&vendor, judge)).buffered(2).collect().await;
-    let bypasses =
+    let mut bypasses: Vec<_> =
         stream::iter(DETOURS).map(|detour| bypass(&vendor, detour)).buffered(2).collect().await;
+    let of_ibm = [false, true].map(|is_pointed| ibm_runtime(&vendor, is_pointed));
+    bypasses.extend(futures::future::join_all(of_ibm).await);
     (clients, bypasses)
 }

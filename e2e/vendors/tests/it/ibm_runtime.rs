@@ -14,8 +14,8 @@ const NAME: &str = "ibm-quantum-compute-service/ibm_lagos";
 fn interpreter() -> &'static Path {
     static INTERPRETER: OnceLock<std::path::PathBuf> = OnceLock::new();
     INTERPRETER.get_or_init(|| {
-        sluice_lab::python_env_of("IBM's client", include_str!("../python/ibm_runtime.txt"))
-            .expect("build the Python environment of IBM's client")
+        sluice_lab::vendors_python_env()
+            .expect("build the Python environment of the vendors' clients")
             .python()
     })
 }

@@ -5,24 +5,21 @@ use std::time::Duration;
 
 use http::Method;
 use secrecy::SecretString;
-use serde_json::Value;
 
-/// One call below the endpoint of a resource.
-#[derive(Debug, Clone, PartialEq)]
+/// One call below the endpoint of a resource. None of them needs a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The method.
     pub method: Method,
     /// Path below the endpoint, with the query.
     pub path: String,
-    /// The body, as JSON.
-    pub body: Option<Value>,
 }
 
 impl Call {
-    /// A call without a body.
+    /// This call.
     #[must_use]
     pub fn new(method: Method, path: impl Into<String>) -> Self {
-        Self { method, path: path.into(), body: None }
+        Self { method, path: path.into() }
     }
 }
 

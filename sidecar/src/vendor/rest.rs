@@ -200,10 +200,7 @@ impl Rest {
         let headers = at.access.headers(http).await?;
         let url = address(&endpoint, &call.path)
             .ok_or_else(|| refused("a name of the vendor would ask for something else".into()))?;
-        let mut request = http.request(call.method.clone(), url).headers(headers);
-        if let Some(body) = &call.body {
-            request = request.json(body);
-        }
+        let request = http.request(call.method.clone(), url).headers(headers);
         let answer = request.timeout(CALL).send().await.map_err(|error| broken(&error))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         if answer.content_length().is_some_and(|length| length > ANSWER as u64) {

@@ -48,6 +48,26 @@ pub struct Reading {
     pub session: Option<String>,
 }
 
+impl Reading {
+    /// A task of which only id and state are known.
+    #[must_use]
+    pub fn new(id: impl Into<String>, state: TaskState) -> Self {
+        Self {
+            id: id.into(),
+            device: None,
+            state,
+            position: None,
+            priority: false,
+            reason: None,
+            submitted_at: None,
+            shots: None,
+            job: None,
+            resource: None,
+            session: None,
+        }
+    }
+}
+
 /// Why a look at a task or device told nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

@@ -32,17 +32,9 @@ pub(in crate::follow) fn mk_rules(role: Role, policy: ReleasePolicy) -> Rules {
 
 pub(in crate::follow) fn mk_reading(id: &str, state: &str, position: Option<&str>) -> Reading {
     Reading {
-        id: id.into(),
         device: Some(GARNET.into()),
-        state: state.into(),
         position: position.map(str::to_owned),
-        priority: false,
-        reason: None,
-        submitted_at: None,
-        shots: None,
-        job: None,
-        resource: None,
-        session: None,
+        ..Reading::new(id, state.into())
     }
 }
 

@@ -56,19 +56,7 @@ impl Followed {
     #[must_use]
     pub fn found(id: String, at: Timestamp, due: Timestamp) -> Self {
         Self {
-            reading: Reading {
-                id,
-                device: None,
-                state: TaskState::Created,
-                position: None,
-                priority: false,
-                reason: None,
-                submitted_at: None,
-                shots: None,
-                job: None,
-                resource: None,
-                session: None,
-            },
+            reading: Reading::new(id, TaskState::Created),
             view: Front::default(),
             counts: false,
             observed_at: None,

@@ -96,17 +96,9 @@ impl World {
                     Step::Read { id, .. } => {
                         let state = self.states[&id].clone();
                         let reading = Reading {
-                            id: id.clone(),
                             device: Some("d".into()),
-                            state,
-                            position: None,
                             shots: Some(20),
-                            priority: false,
-                            reason: None,
-                            submitted_at: None,
-                            job: None,
-                            resource: None,
-                            session: None,
+                            ..Reading::new(id.clone(), state)
                         };
                         queue.push(Seen::Read(id, self.at, Ok(reading)));
                     }

@@ -103,17 +103,10 @@ mod tests {
 
     fn mk_reading(state: &str, position: Option<&str>, priority: bool) -> Reading {
         Reading {
-            id: "t".into(),
             device: Some("d".into()),
-            state: TaskState::from(state),
             position: position.map(str::to_owned),
             priority,
-            reason: None,
-            submitted_at: None,
-            shots: None,
-            job: None,
-            resource: None,
-            session: None,
+            ..Reading::new("t", state.into())
         }
     }
 

@@ -138,17 +138,9 @@ impl Loop {
 #[expect(clippy::unnecessary_wraps, reason = "it is one of the answers of a script")]
 fn mk_reading(state: &str, position: Option<&str>) -> Answer {
     Ok(Reading {
-        id: "t".into(),
         device: Some("arn:aws:braket:eu-north-1::device/qpu/iqm/Garnet".into()),
-        state: state.into(),
         position: position.map(str::to_owned),
-        priority: false,
-        reason: None,
-        submitted_at: None,
-        shots: None,
-        job: None,
-        resource: None,
-        session: None,
+        ..Reading::new("t", state.into())
     })
 }
 

@@ -108,17 +108,10 @@ impl Gang {
 
     fn reading(&self, (state, place): Truth) -> Reading {
         Reading {
-            id: self.id.clone(),
             device: Some(self.device()),
-            state: state.into(),
             position: place.map(|place| place.to_string()),
-            priority: false,
-            reason: None,
             submitted_at: self.submitted_at.map(|at| self.start + at),
-            job: None,
-            resource: None,
-            session: None,
-            shots: None,
+            ..Reading::new(&self.id, state.into())
         }
     }
 

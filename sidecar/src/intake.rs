@@ -98,15 +98,9 @@ fn line(event: &TapEvent) -> Option<Line> {
         TapEvent::KeysTaken { .. } => {
             (false, "the vendor takes the AWS credentials again".to_owned())
         }
-        TapEvent::SubmissionUnknown { error, .. } => (
-            true,
-            format!(
-                "the answer to a submission was lost ({error}); the task may exist: it is \
-                 followed as soon as the program asks for it or submits again"
-            ),
-        ),
         TapEvent::JobCreated { job, .. } => (true, hybrid(job)),
         TapEvent::Submitting { .. }
+        | TapEvent::SubmissionUnknown { .. }
         | TapEvent::SubmissionWaits { .. }
         | TapEvent::SessionOpened { .. }
         | TapEvent::SessionClosed { .. }
@@ -132,8 +126,10 @@ fn of(event: TapEvent) -> Option<Seen> {
         TapEvent::SubmissionRefused { submission, status, error_type, message, void, .. } => {
             let kind = error_type.unwrap_or_else(|| status.to_string());
             let message = message.map_or(kind.clone(), |message| format!("{kind}: {message}"));
-            let void = submission.client_token.filter(|_| void);
-            Seen::SubmissionRefused { message, void }
+            Seen::SubmissionRefused { message, token: submission.client_token, void }
+        }
+        TapEvent::SubmissionUnknown { submission, place, error, .. } => {
+            Seen::SubmissionUnknown { token: submission.client_token, place, error }
         }
         TapEvent::Polled { facts, at, place } => {
             Seen::Polled(reading(facts, place.resource().cloned()), at)
@@ -165,7 +161,6 @@ fn of(event: TapEvent) -> Option<Seen> {
         ))),
         TapEvent::UpstreamBack { .. } => Seen::TapProblem(None),
         TapEvent::Submitting { .. }
-        | TapEvent::SubmissionUnknown { .. }
         | TapEvent::KeysEnded { .. }
         | TapEvent::KeysTaken { .. }
         | TapEvent::CancelRequested { .. } => return None,
@@ -206,10 +201,10 @@ mod tests {
             void: true,
             at: Timestamp::UNIX_EPOCH,
         };
-        let Some(Seen::SubmissionRefused { message, void }) = of(event) else {
+        let Some(Seen::SubmissionRefused { message, token, void }) = of(event) else {
             panic!("it is refused")
         };
         assert_eq!(message, "ServiceQuotaExceededException: the spending limit is reached");
-        assert_eq!(void.as_deref(), Some("t"));
+        assert_eq!((token.as_deref(), void), (Some("t"), true));
     }
 }

@@ -128,6 +128,18 @@ impl Intents for Ledger {
     fn before<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Forward> {
         self.ask(asked).boxed()
     }
+
+    fn returned<'a>(
+        &'a self,
+        asked: &'a Asked,
+        task_id: &'a str,
+        unknown: bool,
+    ) -> BoxFuture<'a, ()> {
+        let token = recordable(asked);
+        let news = Seen::Returned { token, id: task_id.to_owned(), unknown };
+        // A follower that has ended needs no word. What is asked next comes after it.
+        self.seen.send(news).map(drop).boxed()
+    }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
         Seen::Time => {}
         Seen::Asked(ask) => resume::ask(state, ask),
         Seen::Withdrawn { ticket } => resume::withdraw(state, ticket),
-        Seen::WentOn { ticket } => resume::went_on(state, ticket),
+        Seen::WentOn { ticket } => resume::went_on(state, ticket, steps),
         Seen::Submitted(seen) => passing::submitted(state, seen, now, steps),
         Seen::Waits(seen) => passing::waits(state, seen, now),
         Seen::SessionOpened(session) => passing::session_opened(state, session, steps),
@@ -35,8 +35,14 @@ pub(super) fn absorb(state: &mut State, seen: Seen, now: Now, steps: &mut Vec<St
             say(steps, false, format!("the program ended session {id}"));
             state.sessions.retain(|session| session.id != id);
         }
-        Seen::SubmissionRefused { message, void } => {
-            state.ledger.void(void.as_deref());
+        Seen::SubmissionUnknown { token, place, error } => {
+            resume::unanswered(state, token.as_deref(), &place, &error, steps);
+        }
+        Seen::Returned { token, id, unknown } => {
+            resume::returned(state, token.as_deref(), &id, unknown, steps);
+        }
+        Seen::SubmissionRefused { message, token, void } => {
+            resume::refused(state, token.as_deref(), void);
             say(steps, true, format!("a submission was refused: {message}"));
             state.refused = Some(message);
         }
@@ -250,7 +256,7 @@ fn gang_seen(state: &mut State, gang: Option<GangSeen>, now: Now, steps: &mut Ve
     let first = state.gang.as_deref() != Some(gang.uid.as_str());
     let open = gang.is_open();
     let GangSeen { uid, vendor, consumers, by, producer, .. } = gang;
-    state.ledger.read(producer.as_ref(), vendor.as_ref());
+    resume::gang_read(state, producer.as_ref(), vendor.as_ref(), steps);
     let held = vendor.as_ref().and_then(|v| v.order.as_ref()).map(|o| o.task_id.clone());
     if first {
         state.gang = Some(uid);

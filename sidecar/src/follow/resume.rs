@@ -16,6 +16,7 @@
 mod book;
 mod effect;
 mod judge;
+mod lost;
 mod runs;
 
 use std::collections::VecDeque;
@@ -24,8 +25,9 @@ use jiff::Timestamp;
 
 use self::book::Change;
 pub use self::book::{Ask, Ledger, Verdict};
-use self::effect::{hand_on, lost, new, repeat, take_up, undo};
+use self::effect::{hand_on, new, repeat, take_up, undo};
 use self::judge::{Judged, LOOK, RESTART_TOLD, judge, same_since};
+pub(super) use self::lost::{gang_read, refused, returned, unanswered};
 pub use self::runs::incarnation;
 use self::runs::{claim_what_is_certain, disown, rename};
 use super::state::{State, Step, say};
@@ -42,14 +44,15 @@ pub(super) fn withdraw(state: &mut State, ticket: u64) {
     let Some(answer) = state.ledger.answers.remove(&ticket) else { return };
     // The program's client may have repeated it over another connection by now.
     if !state.ledger.is_asked_again(&answer.ask) {
-        undo(state, &answer.ask, &answer.incarnation, answer.change);
+        undo(state, &answer.ask, answer.change);
     }
 }
 
 /// The submission went on without its answer, because the gang could not be written.
-pub(super) fn went_on(state: &mut State, ticket: u64) {
+pub(super) fn went_on(state: &mut State, ticket: u64, steps: &mut Vec<Step>) {
     let run = incarnation(&state.rules.incarnation, state.ledger.producer.as_ref());
-    state.ledger.went_on(ticket, &run);
+    let oldest = state.ledger.went_on(ticket, &run);
+    lost::crowded_out(oldest.as_ref(), steps);
 }
 
 /// When something is due although nothing is seen.
@@ -68,10 +71,10 @@ pub(super) fn answer(state: &mut State, now: Now, steps: &mut Vec<Step>) {
     // Before the gang names this pod nothing can be written, and what was is not known.
     let (Some(producer), Some(_)) = (ours, &state.gang) else { return };
     let run = producer.run();
-    disown(state, &producer);
+    disown(state, &producer, steps);
     rename(state, &producer, &run);
     for answer in state.ledger.outdated(&run).into_iter().rev() {
-        undo(state, &answer.ask, &answer.incarnation, answer.change);
+        undo(state, &answer.ask, answer.change);
         state.ledger.asks.push_front(answer.ask);
     }
     let mut waiting = VecDeque::new();
@@ -96,7 +99,7 @@ pub(super) fn answer(state: &mut State, now: Now, steps: &mut Vec<Step>) {
             Judged::Intent(index) => take_up(state, ask, &run, index, steps),
             Judged::Lost(index) => {
                 state.ledger.end_intent(index);
-                say(steps, true, lost(&ask));
+                say(steps, true, lost::repeated(&ask));
                 new(state, ask, &run, steps);
             }
             Judged::New => new(state, ask, &run, steps),
@@ -117,6 +120,14 @@ mod places;
 #[cfg(test)]
 #[path = "resume_laws.rs"]
 mod laws;
+
+#[cfg(test)]
+#[path = "resume_tokenless.rs"]
+mod tokenless;
+
+#[cfg(test)]
+#[path = "resume_program.rs"]
+mod program;
 
 #[cfg(test)]
 #[path = "resume_world.rs"]

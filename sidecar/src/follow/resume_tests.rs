@@ -119,7 +119,11 @@ fn another_region_is_another_task() {
 fn an_intent_that_was_refused_is_not_sent_again() {
     let mut world = World::new();
     world.ask("d", "t1");
-    world.see(Seen::SubmissionRefused { message: "no".into(), void: Some("t1".into()) });
+    world.see(Seen::SubmissionRefused {
+        message: "no".into(),
+        token: Some("t1".into()),
+        void: true,
+    });
     world.replace(PodEnd::Disrupted);
     let ticket = world.ask("d", "t2");
     assert_eq!(world.verdict(ticket), Some(Verdict::Send));
@@ -127,7 +131,8 @@ fn an_intent_that_was_refused_is_not_sent_again() {
 
 #[test]
 fn a_refusal_after_a_request_that_may_have_arrived_voids_nothing() {
-    let refused = || Seen::SubmissionRefused { message: "no".into(), void: Some("t1".into()) };
+    let refused =
+        || Seen::SubmissionRefused { message: "no".into(), token: Some("t1".into()), void: true };
     let mut world = World::new();
     world.ask("d", "t1");
     // That worker's request may have arrived; the client repeats it.

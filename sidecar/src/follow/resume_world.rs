@@ -1,11 +1,11 @@
 //! A world for the tests of the matching: a vendor that knows each token once, an API server, a
 //! keeper that may tell late, and the worker under test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use sluice_shared::gang::{PodEnd, PodRef, PreviousPod, VendorStatus};
+use sluice_shared::gang::{Intent, PodEnd, PodRef, PreviousPod, VendorStatus};
 use sluice_shared::policy::{Follow, Mismatch, ReleasePolicy};
 use sluice_shared::resource::Place;
 use sluice_shared::role::Role;
@@ -16,8 +16,9 @@ use super::super::decide::decide;
 use super::super::state::{GangSeen, Rules, Seen, State, Step};
 use super::super::timing::Now;
 use super::{Ask, Verdict};
+use crate::follow::decide::tests::mk_failure;
 use crate::follow::passing::Submitted;
-use crate::vendor::Reading;
+use crate::vendor::{FailureKind, Reading};
 
 fn arn(n: usize) -> String {
     format!("arn:aws:braket:eu-north-1:123456789012:quantum-task/{n:08}")
@@ -56,6 +57,18 @@ pub(super) struct World {
     /// Token at the vendor, its task.
     pub(super) tasks: BTreeMap<String, String>,
     pub(super) states: BTreeMap<String, TaskState>,
+    /// Intents that left the worker's list, in order.
+    pub(super) left: Vec<Left>,
+    /// What was said.
+    pub(super) said: Vec<String>,
+}
+
+/// An intent that left the list.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub(super) token: String,
+    /// Whether people were told in the same moment that a task may exist at its place.
+    pub(super) is_told: bool,
 }
 
 impl World {
@@ -73,6 +86,8 @@ impl World {
             tickets: 0,
             tasks: BTreeMap::new(),
             states: BTreeMap::new(),
+            left: Vec::new(),
+            said: Vec::new(),
         };
         world.look();
         world
@@ -84,7 +99,8 @@ impl World {
             self.at += SignedDuration::from_millis(1);
             let now = Now { at: self.at, luck: 0.5, stretch: Stretch::default() };
             let (state, steps) = decide(self.state.clone(), seen, now);
-            self.state = state;
+            let before = std::mem::replace(&mut self.state, state).ledger.intents;
+            self.note(&before, &steps);
             for step in steps {
                 match step {
                     Step::Write(status) => {
@@ -93,19 +109,41 @@ impl World {
                             queue.push(self.gang());
                         }
                     }
-                    Step::Read { id, .. } => {
-                        let state = self.states[&id].clone();
-                        let reading = Reading {
+                    Step::Read { id, resource } => {
+                        let known = self.states.get(&id);
+                        let reading = known.map(|state| Reading {
                             device: Some("d".into()),
                             shots: Some(20),
-                            ..Reading::new(id.clone(), state)
-                        };
-                        queue.push(Seen::Read(id, self.at, Ok(reading)));
+                            resource,
+                            ..Reading::new(id.clone(), state.clone())
+                        });
+                        let outcome = reading.ok_or_else(|| mk_failure(FailureKind::NotFound));
+                        queue.push(Seen::Read(id, self.at, outcome));
                     }
                     Step::ReadDevice { .. } | Step::Say(_) => {}
                 }
             }
         }
+    }
+
+    /// Takes down what was said, and which intents are not there any more.
+    fn note(&mut self, before: &[Intent], steps: &[Step]) {
+        let lines: Vec<&String> = steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::Say(line) => Some(&line.text),
+                _ => None,
+            })
+            .collect();
+        let kept: BTreeSet<&String> =
+            self.state.ledger.intents.iter().map(|i| &i.client_token).collect();
+        for intent in before.iter().filter(|i| !kept.contains(&i.client_token)) {
+            let is_told = lines
+                .iter()
+                .any(|line| line.contains(&intent.region) && line.contains("may exist"));
+            self.left.push(Left { token: intent.client_token.clone(), is_told });
+        }
+        self.said.extend(lines.into_iter().cloned());
     }
 
     fn gang(&self) -> Seen {

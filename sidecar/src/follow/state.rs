@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use sluice_shared::gang::{Consumers, Folded, Order, OrderReason, Phase, PodRef, VendorStatus};
 use sluice_shared::policy::{Follow, Mismatch, ReleasePolicy, TaskSeen};
 use sluice_shared::price::Usd;
-use sluice_shared::resource::Resource;
+use sluice_shared::resource::{Place, Resource};
 use sluice_shared::role::Role;
 use sluice_shared::series::Sample;
 use sluice_shared::task::TaskState;
@@ -86,8 +86,28 @@ pub enum Seen {
     SubmissionRefused {
         /// By whom and why.
         message: String,
-        /// Its token, where it is certain that no task came of this request.
-        void: Option<String>,
+        /// The token under which it was sent.
+        token: Option<String>,
+        /// Whether it is certain that no task came of this request.
+        void: bool,
+    },
+    /// The answer to a submission was lost for good.
+    SubmissionUnknown {
+        /// The token under which it was sent.
+        token: Option<String>,
+        /// Where it went.
+        place: Place,
+        /// What went wrong.
+        error: String,
+    },
+    /// The program was not given the task of an earlier run that its submission was to get.
+    Returned {
+        /// The token of the submission.
+        token: Option<String>,
+        /// The vendor's id of the task.
+        id: String,
+        /// Whether the vendor does not have it for this program.
+        unknown: bool,
     },
     /// The program asked for a task, and this was the vendor's answer at that time.
     Polled(Reading, Timestamp),

@@ -13,6 +13,16 @@ pub trait Intents: Send + Sync {
     /// [`intent_time`](crate::Limits::intent_time) the submission goes on. The future is dropped
     /// when the program has closed its connection: nothing is sent then.
     fn before<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Forward>;
+
+    /// Takes back that this submission got the [`Known`](Forward::Known) task: the vendor did not
+    /// say what it is, so the program was not given it. `unknown`: the vendor does not have it for
+    /// this program, which may be asked for anew then.
+    fn returned<'a>(
+        &'a self,
+        asked: &'a Asked,
+        task_id: &'a str,
+        unknown: bool,
+    ) -> BoxFuture<'a, ()>;
 }
 
 /// A submission that is about to be forwarded.

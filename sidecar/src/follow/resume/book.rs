@@ -1,6 +1,6 @@
 //! Submissions on their way: what was asked, what was answered, and what is written down. PURE.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -112,6 +112,11 @@ pub struct Ledger {
     pub(super) asks: VecDeque<Ask>,
     pub(super) answers: BTreeMap<u64, Answer>,
     spent: VecDeque<String>,
+    /// Tokens of intents to which no answer will come: an earlier worker sent the request, or its
+    /// answer was lost, or told nothing.
+    lost: BTreeSet<String>,
+    /// Tasks of earlier runs that the vendor does not have for this program.
+    pub(super) strangers: BTreeSet<String>,
     /// `status.vendor` as it was last read from the API server.
     durable: VendorStatus,
 }
@@ -131,16 +136,17 @@ impl Ledger {
         self.asks.len()
     }
 
-    /// The gang as it was read. Intents of an earlier worker are taken over.
-    pub(in crate::follow) fn read(
+    /// The gang as it was read. Returns the intents of an earlier worker, which are taken over:
+    /// the connections over which their answers would have come went with it.
+    pub(super) fn read(
         &mut self,
         producer: Option<&PodRef>,
         vendor: Option<&VendorStatus>,
-    ) {
+    ) -> Vec<Intent> {
         self.producer = producer.cloned().or_else(|| self.producer.take());
         let Some(vendor) = vendor else {
             self.durable = VendorStatus::default();
-            return;
+            return Vec::new();
         };
         let known = |token: &String| {
             self.spent.contains(token)
@@ -149,13 +155,26 @@ impl Ledger {
         };
         let earlier: Vec<Intent> =
             vendor.intents.iter().filter(|i| !known(&i.client_token)).cloned().collect();
-        self.intents.splice(0..0, earlier);
+        self.lost.extend(earlier.iter().map(|i| i.client_token.clone()));
+        self.intents.splice(0..0, earlier.iter().cloned());
         self.durable.clone_from(vendor);
+        earlier
+    }
+
+    /// No answer will tell whether a task came of what was sent under this token.
+    pub(super) fn lose(&mut self, token: Option<&str>) {
+        let intent = self.intents.iter().find(|i| token.is_some_and(|token| is_of(i, token)));
+        self.lost.extend(intent.map(|i| i.client_token.clone()));
+    }
+
+    /// Whether no answer will come to what was sent under this intent.
+    pub(super) fn is_lost(&self, intent: &Intent) -> bool {
+        self.lost.contains(&intent.client_token)
     }
 
     /// No task came of the request that was sent under this token. Its intent ends if the request
     /// was the only one: an earlier one, of another worker or another run, may have arrived.
-    pub(in crate::follow) fn void(&mut self, token: Option<&str>) {
+    pub(super) fn void(&mut self, token: Option<&str>) {
         let Some(token) = token else { return };
         let is_its = |a: &&Answer| {
             a.ask.client_token.as_deref() == Some(token)
@@ -180,6 +199,7 @@ impl Ledger {
     /// The intent leaves the list for good.
     pub(super) fn end_intent(&mut self, index: usize) -> Intent {
         let intent = self.intents.remove(index);
+        self.lost.remove(&intent.client_token);
         self.spent.push_back(intent.client_token.clone());
         if self.spent.len() > SPENT {
             self.spent.pop_front();
@@ -194,16 +214,14 @@ impl Ledger {
             && others.any(|o| o.ticket != ask.ticket && o.client_token == ask.client_token)
     }
 
-    /// Writes an intent down.
-    pub(super) fn intend(&mut self, ask: &Ask, incarnation: &str) {
-        let Some(token) = &ask.client_token else { return };
+    /// Writes an intent down. Returns the one that has to make room for it: the oldest, which has
+    /// had the most time to become a task.
+    pub(super) fn intend(&mut self, ask: &Ask, incarnation: &str) -> Option<Intent> {
+        let token = ask.client_token.as_ref()?;
         if self.intents.iter().any(|i| is_of(i, token)) {
-            return;
+            return None;
         }
-        if self.intents.len() >= MAX_INTENTS {
-            // The oldest has had the most time to become a task.
-            self.intents.remove(0);
-        }
+        let oldest = (self.intents.len() >= MAX_INTENTS).then(|| self.end_intent(0));
         self.intents.push(Intent {
             client_token: token.clone(),
             asked_as: None,
@@ -212,6 +230,7 @@ impl Ledger {
             incarnation: incarnation.to_owned(),
             at: MicroTime(ask.at),
         });
+        oldest
     }
 
     pub(super) fn note(&mut self, ask: Ask, incarnation: &str, verdict: Verdict, change: Change) {
@@ -239,15 +258,17 @@ impl Ledger {
         tickets.iter().filter_map(|ticket| self.answers.remove(ticket)).collect()
     }
 
-    /// The submission went on without its answer, or without the record of it.
-    pub(super) fn went_on(&mut self, ticket: u64, incarnation: &str) {
+    /// The submission went on without its answer, or without the record of it. Returns the intent
+    /// that has to make room for its own.
+    pub(super) fn went_on(&mut self, ticket: u64, incarnation: &str) -> Option<Intent> {
         if let Some(index) = self.asks.iter().position(|a| a.ticket == ticket) {
-            if let Some(ask) = self.asks.remove(index) {
-                self.intend(&ask, incarnation);
-            }
-        } else if let Some(answer) = self.answers.get_mut(&ticket) {
+            let ask = self.asks.remove(index)?;
+            return self.intend(&ask, incarnation);
+        }
+        if let Some(answer) = self.answers.get_mut(&ticket) {
             answer.is_recorded = true;
         }
+        None
     }
 }
 

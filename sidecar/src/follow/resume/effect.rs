@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use sluice_shared::gang::Intent;
 
 use super::book::{Ask, Change, Claim, Verdict, is_of};
+use super::lost;
 use crate::follow::followed::Followed;
 use crate::follow::report;
 use crate::follow::state::{State, Step, say};
@@ -58,16 +59,6 @@ pub(super) fn take_up(state: &mut State, ask: Ask, run: &str, index: usize, step
     state.ledger.note(ask, run, Verdict::SendWith(token), change);
 }
 
-/// An earlier submission whose answer nobody has seen.
-pub(super) fn lost(ask: &Ask) -> String {
-    format!(
-        "an earlier run was about to submit the same to {}, and its answer was lost; that vendor \
-         cannot be asked for it, so the program submits anew; look for the earlier one in the \
-         vendor's list, it may be paid for as well",
-        ask.place
-    )
-}
-
 pub(super) fn new(state: &mut State, ask: Ask, run: &str, steps: &mut Vec<Step>) {
     let earlier = |t: &&Followed| t.incarnation.as_deref().is_some_and(|i| i != run);
     let live: Vec<&str> = state
@@ -85,12 +76,14 @@ pub(super) fn new(state: &mut State, ask: Ask, run: &str, steps: &mut Vec<Step>)
         );
         say(steps, true, text);
     }
-    state.ledger.intend(&ask, run);
+    lost::perhaps_repeated(state, &ask, run, steps);
+    let oldest = state.ledger.intend(&ask, run);
+    lost::crowded_out(oldest.as_ref(), steps);
     state.ledger.note(ask, run, Verdict::Send, Change::Intent);
 }
 
 /// Takes back what an answer without effect has changed, unless it was changed again since.
-pub(super) fn undo(state: &mut State, ask: &Ask, run: &str, change: Change) {
+pub(super) fn undo(state: &mut State, ask: &Ask, change: Change) {
     match change {
         Change::None => {}
         Change::Intent => {
@@ -109,9 +102,10 @@ pub(super) fn undo(state: &mut State, ask: &Ask, run: &str, change: Change) {
             }
         }
         Change::ClaimedTask(id, before) => {
+            // The name of its run may have changed since: the keeper told of a restart.
             let is_its = |t: &&mut Followed| {
                 t.reading.id == id
-                    && t.incarnation.as_deref() == Some(run)
+                    && (ask.client_token.is_none() || t.client_token == ask.client_token)
                     && t.run_asked_at == Some(ask.at)
             };
             if let Some(task) = state.tasks.iter_mut().find(is_its) {

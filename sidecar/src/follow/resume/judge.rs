@@ -30,7 +30,7 @@ pub(super) enum Judged {
     Task(String),
     /// The intent of an earlier run.
     Intent(usize),
-    /// The same, and the vendor cannot be asked whether a task came of it.
+    /// The same, of any run: its answer was lost, and the vendor cannot be asked for it.
     Lost(usize),
     /// Nothing like it was asked for by an earlier run.
     New,
@@ -88,7 +88,7 @@ pub(super) fn judge(
     }
     let is_earlier = |t: &&Followed| t.incarnation.as_deref().is_some_and(|i| i != run);
     for task in state.tasks.iter().filter(|t| is_alike(ask, t)).filter(is_earlier) {
-        if !is_worth(task, producer) {
+        if !is_worth(task, producer) || state.ledger.strangers.contains(&task.reading.id) {
             continue;
         }
         let looked = task.observed_at.is_some_and(|seen| seen >= ask.at);
@@ -98,25 +98,38 @@ pub(super) fn judge(
         }
         return Judged::Task(task.reading.id.clone());
     }
+    let by_token = abilities(ask.place.resource()).resume == Resume::ByToken;
+    let is_lost = |intent: &Intent| !by_token && state.ledger.is_lost(intent);
     let intents = || state.ledger.intents.iter().enumerate();
     let alike = || intents().filter(|(_, i)| is_alike_intent(ask, i));
-    if let Some((index, _)) = alike().find(|(_, i)| i.incarnation != run) {
-        let by_token = abilities(ask.place.resource()).resume == Resume::ByToken;
-        return if by_token { Judged::Intent(index) } else { Judged::Lost(index) };
+    if let Some((index, intent)) = alike().find(|(_, i)| i.incarnation != run) {
+        return if by_token {
+            Judged::Intent(index)
+        } else if is_lost(intent) {
+            Judged::Lost(index)
+        } else {
+            // On its way still, although its program has gone: its task will be handed on.
+            Judged::Wait
+        };
     }
     // An equal submission that lives still: is this a second one of the same run, or has the
     // container just been started again, and the keeper has not told yet? Each has to be proved:
-    // another one may have got the name of the run before in the same way.
+    // another one may have got the name of the run before in the same way. A lost one is nobody's.
     let own_task = |t: &Followed| {
         let lives = is_alike(ask, t)
             && t.incarnation.as_deref() == Some(run)
             && !t.reading.state.is_final();
         !lives || is_own(ask, t)
     };
-    let all_own = alike().all(|(_, i)| ran(ask, Some(i.at.0))) && state.tasks.iter().all(own_task);
+    let own_intent = |i: &Intent| is_lost(i) || ran(ask, Some(i.at.0));
+    let all_own = alike().all(|(_, i)| own_intent(i)) && state.tasks.iter().all(own_task);
     // A restart before the program connected would have been told by now.
     let told = elapsed(same_since(ask), at) >= RESTART_TOLD;
-    if all_own || told { Judged::New } else { Judged::Wait }
+    if !all_own && !told {
+        return Judged::Wait;
+    }
+    // Clients repeat a request whose connection broke: that one may have arrived.
+    alike().find(|(_, i)| is_lost(i)).map_or(Judged::New, |(index, _)| Judged::Lost(index))
 }
 
 /// Whether a later run should get this task.

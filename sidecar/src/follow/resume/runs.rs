@@ -6,7 +6,8 @@ use sluice_shared::gang::{PodRef, pod_of_run};
 
 use super::book::Ask;
 use super::judge::{is_alike, is_alike_intent, is_own, ran};
-use crate::follow::state::State;
+use super::lost;
+use crate::follow::state::{State, Step, say};
 use crate::follow::timing::after;
 
 /// The kubelet tells the start of a container by whole seconds.
@@ -20,7 +21,7 @@ pub fn incarnation(pod_uid: &str, producer: Option<&PodRef>) -> String {
 }
 
 /// Lets go of what other places of the Job have asked for: nothing of it is ever handed on.
-pub(super) fn disown(state: &mut State, producer: &PodRef) {
+pub(super) fn disown(state: &mut State, producer: &PodRef, steps: &mut Vec<Step>) {
     if producer.previous.is_some() {
         return;
     }
@@ -31,7 +32,8 @@ pub(super) fn disown(state: &mut State, producer: &PodRef) {
         }
     }
     while let Some(index) = state.ledger.intents.iter().position(|i| foreign(&i.incarnation)) {
-        state.ledger.end_intent(index);
+        let intent = state.ledger.end_intent(index);
+        say(steps, true, lost::forgotten(&intent, "it was another pod's"));
     }
 }
 

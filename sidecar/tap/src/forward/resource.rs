@@ -2,6 +2,7 @@
 
 mod told;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,11 +55,13 @@ struct Read {
     /// The body without its compression: what is read of it.
     plain: Bytes,
     deadline: Instant,
+    /// Time that the request has at least once it is sent.
+    least: Duration,
     answer_time: Duration,
     /// Whether the vendor may hold it.
     is_long_poll: bool,
     gone: CancellationToken,
-    _room: OwnedSemaphorePermit,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 impl Read {
@@ -121,6 +124,24 @@ enum Outcome {
     },
 }
 
+/// What the vendor says of a task that a submission is to get.
+enum Known {
+    /// It has it; the answer to the submission.
+    Had(Response<Body>),
+    /// Not for this program.
+    NotHad,
+    /// It did not say.
+    Untold(Outcome),
+}
+
+/// Whether the answer to a question for a task says that this program does not have it. The right
+/// to ask and the rate of asking are other matters.
+fn is_not_had(status: StatusCode) -> bool {
+    let other =
+        [StatusCode::UNAUTHORIZED, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+    status.is_client_error() && !other.contains(&status)
+}
+
 impl Forwarder {
     /// Answers one request for a resource; `rest` is its path below the endpoint.
     pub(super) async fn answer_resource(
@@ -168,10 +189,11 @@ impl Forwarder {
             body,
             plain,
             deadline,
+            least: Duration::ZERO,
             answer_time: self.config.limits.answer_time.max(margin),
             is_long_poll: !long_poll.is_zero(),
             gone,
-            _room: room,
+            _room: Some(room),
         };
         let named = match &read.operation {
             Operation::Poll(id) | Operation::Cancel(id) => Some(id.as_str()),
@@ -238,22 +260,37 @@ impl Forwarder {
                 .client_token
                 .get_or_insert_with(|| format!("{:032x}", rand::random::<u128>()));
             let asked = Asked { submission: submission.clone(), place: place.clone(), ties };
-            let forward = tokio::select! {
-                forward = self.intend(&asked) => forward,
-                // Whoever comes next asks anew; this question must not take its task.
-                () = read.gone.cancelled() => return Err(HungUp),
-            };
-            if let Forward::Known(task_id) = forward
-                && let Some(response) = self.known_to(&read, &task_id).await
-            {
-                let (known, at) = (true, Timestamp::now());
-                self.outbox.put(TapEvent::Submitted { submission, place, task_id, known, at });
-                return Ok(response);
-            }
             if self.intents.is_some() {
-                // The record may have taken nearly all of the time.
-                let least = Instant::now() + self.config.limits.send_time;
-                read.deadline = read.deadline.max(least);
+                // The record may take nearly all of the time.
+                read.least = self.config.limits.send_time;
+            }
+            let mut strangers = HashSet::new();
+            loop {
+                let forward = tokio::select! {
+                    forward = self.intend(&asked) => forward,
+                    // Whoever comes next asks anew; this question must not take its task.
+                    () = read.gone.cancelled() => return Err(HungUp),
+                };
+                let Forward::Known(task_id) = forward else { break };
+                let known = self.known_to(&read, &task_id).await;
+                match known {
+                    Known::Had(response) => {
+                        let (known, at) = (true, Timestamp::now());
+                        let event = TapEvent::Submitted { submission, place, task_id, known, at };
+                        self.outbox.put(event);
+                        return Ok(response);
+                    }
+                    Known::NotHad => self.return_known(&asked, &task_id, true).await,
+                    // Anything else than sending it anew: the task is there, and would be paid
+                    // for twice.
+                    Known::Untold(outcome) => {
+                        self.return_known(&asked, &task_id, false).await;
+                        return self.respond_to(&read, outcome);
+                    }
+                }
+                if !strangers.insert(task_id) {
+                    break;
+                }
             }
         }
         if let Some(guard) = &self.guard
@@ -289,26 +326,43 @@ impl Forwarder {
         self.respond_to(&read, outcome)
     }
 
-    /// The answer to a submission whose task exists: what the vendor says of that task now.
-    async fn known_to(&self, read: &Read, task_id: &str) -> Option<Response<Body>> {
+    /// Asks the vendor for the task of an earlier run that a submission is to get.
+    async fn known_to(&self, read: &Read, task_id: &str) -> Known {
         let call = read.dialect.ask_task(task_id);
-        let url = upstream::url(&read.target, &call.path)?;
+        let Some(url) = upstream::url(&read.target, &call.path) else { return Known::NotHad };
         let mut headers = read.headers.clone();
         headers.remove(http::header::CONTENT_TYPE);
-        let limit = self.config.limits.answer_time;
-        let sent =
-            upstream::attempt(&self.client, (call.method, url), headers, Bytes::new(), limit);
-        let Attempt::Answer(answer) = sent.await else { return None };
-        let until = Instant::now() + limit;
-        let read_whole = upstream::read(answer, self.config.limits.answer);
-        let Ok(Reading::Whole(mut whole)) = timeout_at(until, read_whole).await else {
-            return None;
+        let poll = Read {
+            operation: Operation::Poll(task_id.to_owned()),
+            dialect: read.dialect,
+            resource: read.resource.clone(),
+            method: call.method,
+            path: call.path,
+            target: read.target.clone(),
+            url,
+            headers,
+            body: Bytes::new(),
+            deadline: read.deadline,
+            least: read.least,
+            answer_time: self.config.limits.answer_time,
+            is_long_poll: false,
+            gone: read.gone.clone(),
+            _room: None,
         };
-        if !whole.status.is_success() {
-            return None;
+        match self.send(&poll).await {
+            Outcome::Whole(mut whole) if whole.status.is_success() => {
+                whole.status = read.dialect.accepted_status();
+                Known::Had(whole.response())
+            }
+            Outcome::Whole(whole) if is_not_had(whole.status) => Known::NotHad,
+            outcome => Known::Untold(outcome),
         }
-        whole.status = read.dialect.accepted_status();
-        Some(whole.response())
+    }
+
+    async fn return_known(&self, asked: &Asked, task_id: &str, unknown: bool) {
+        if let Some(intents) = &self.intents {
+            intents.returned(asked, task_id, unknown).await;
+        }
     }
 
     /// Attempts until there is an answer to pass on or the time to hold has passed.
@@ -316,12 +370,13 @@ impl Forwarder {
         let host = &read.target.host;
         let (mut short_pauses, mut long_pauses) = (pauses(), pauses_of_throttled());
         let (mut arrived, mut lost) = (false, false);
+        let deadline = read.deadline.max(Instant::now() + read.least);
         loop {
             if read.gone.is_cancelled() {
                 let error = "the program has closed its connection".to_owned();
                 return Outcome::GaveUp { error, arrived };
             }
-            let left = read.deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(Instant::now());
             let limit = read.answer_time.min(left.max(Duration::from_millis(100)));
             let (method, url) = (read.method.clone(), read.url.clone());
             let patient = self.patient.as_ref().filter(|_| read.is_long_poll);
@@ -336,7 +391,7 @@ impl Forwarder {
             let (seen, error, outcome) = match sent.await {
                 Attempt::NotSent(error) => (Seen::NotSent, error, None),
                 Attempt::Lost(error) => (Seen::Lost, error, None),
-                Attempt::Answer(answer) => self.answered(read, answer, lost).await,
+                Attempt::Answer(answer) => self.answered(read, answer, lost, deadline).await,
             };
             match (seen, &outcome) {
                 (Seen::Answered(status, _), _) if !hold::is_away(status) => {
@@ -353,7 +408,7 @@ impl Forwarder {
                 _ => (&mut short_pauses, read.repeat()),
             };
             let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-            let left = read.deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(Instant::now());
             match (hold::next(seen, repeat, read.has_token(), pause, left), outcome) {
                 (Next::PassOn, Some(outcome)) => return outcome,
                 (Next::Again(pause), _) => {
@@ -376,6 +431,7 @@ impl Forwarder {
         read: &Read,
         answer: reqwest::Response,
         lost: bool,
+        deadline: Instant,
     ) -> (Seen, String, Option<Outcome>) {
         let (status, wish) = (answer.status(), upstream::wish(answer.headers()));
         self.rights.note(&read.resource, &read.headers, status);
@@ -390,7 +446,7 @@ impl Forwarder {
         if !read.is_read() {
             return (seen, error, Some(Outcome::Streamed(Box::new(upstream::streamed(answer)))));
         }
-        let until = read.deadline.max(Instant::now() + self.config.limits.answer_time);
+        let until = deadline.max(Instant::now() + self.config.limits.answer_time);
         match timeout_at(until, upstream::read(answer, self.config.limits.answer)).await {
             Ok(Reading::Whole(whole)) => {
                 let said = dialect::Answer { status, body: &whole.body };

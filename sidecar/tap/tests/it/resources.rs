@@ -209,6 +209,7 @@ async fn paths_stay_below_the_endpoint_and_large_bodies_pass() {
 struct Earlier {
     known: Mutex<Option<String>>,
     asked: Mutex<Vec<Asked>>,
+    returned: Mutex<Vec<(String, bool)>>,
 }
 
 impl Intents for Earlier {
@@ -216,6 +217,11 @@ impl Intents for Earlier {
         self.asked.lock().unwrap().push(asked.clone());
         let known = self.known.lock().unwrap().clone();
         async move { known.map_or(Forward::Send, Forward::Known) }.boxed()
+    }
+
+    fn returned<'a>(&'a self, _: &'a Asked, id: &'a str, unknown: bool) -> BoxFuture<'a, ()> {
+        self.returned.lock().unwrap().push((id.to_owned(), unknown));
+        async {}.boxed()
     }
 }
 
@@ -230,13 +236,29 @@ async fn a_submission_that_is_known_gets_the_vendors_word_of_that_task() {
     *book.known.lock().unwrap() = Some(first.clone());
     assert_eq!(submit(&bench).await, first);
     assert_eq!(asked(&vendor, "iqm:SubmitJob"), 1, "nothing is sent");
+    // The vendor does not say what it is: nothing is sent, and the program is told.
+    let broken = Action::Error {
+        code: "500".into(),
+        status: Some(500),
+        message: "out of order".into(),
+        retry_after: None,
+        when: Stage::Before,
+    };
+    vendor.add_fault(Fault::next(1, "iqm:GetJob", broken));
+    let path = "/api/v1/jobs/garnet/circuit";
+    let answer = send(&bench, reqwest::Method::POST, path, Some(&circuit())).await.unwrap();
+    assert_eq!((answer.status().as_u16(), asked(&vendor, "iqm:SubmitJob")), (500, 1));
     // The vendor has lost it: a new one is made.
-    *book.known.lock().unwrap() = Some("834b21ed-0000-4000-8000-000000000000".to_owned());
+    let lost = "834b21ed-0000-4000-8000-000000000000";
+    *book.known.lock().unwrap() = Some(lost.to_owned());
     assert_ne!(submit(&bench).await, first);
+    let returned = book.returned.lock().unwrap();
+    let unknown = (lost.to_owned(), true);
+    assert_eq!(*returned, [(first, false), unknown.clone(), unknown]);
     let asks = book.asked.lock().unwrap();
     let digests: Vec<_> = asks.iter().map(|ask| &ask.submission.digest).collect();
     assert!(digests.iter().all(|digest| *digest == digests[0]));
     let tokens: std::collections::BTreeSet<_> =
         asks.iter().map(|ask| ask.submission.client_token.clone().unwrap()).collect();
-    assert_eq!(tokens.len(), 3, "each record has a name of its own");
+    assert_eq!(tokens.len(), 4, "each record has a name of its own");
 }

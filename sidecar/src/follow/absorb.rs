@@ -146,6 +146,7 @@ pub(super) fn learn(
     task.reading = reading;
     task.observed_at = Some(at);
     let Some(deciding) = deciding else { return };
+    task.unseen = false;
     task.failures = 0;
     task.failing = None;
     let polled_ago = task.polled_at.map(|polled| elapsed(polled, now.at));
@@ -328,6 +329,7 @@ fn adopt(state: &mut State, vendor: &VendorStatus, now: Now) -> usize {
             resource: task.resource.clone(),
             session: task.session.clone(),
         };
+        found.unseen = true;
         found.observed_at = task.observed_at.as_ref().map(|t| t.0);
         // Only a submission tells the shots, and an earlier worker has told of that.
         found.price_told = task.shots.is_some();

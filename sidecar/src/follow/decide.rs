@@ -4,6 +4,7 @@
 //! Guarantees, held by the property tests beside it:
 //! * an order is given at most once for a task, and only when the policy is met by what was read;
 //! * nothing is written before the gang was read, so an earlier worker's tasks and order live on;
+//! * what an earlier worker read of a task that lives orders nothing, until it is seen again;
 //! * a state that is final stays so; what was seen later is never replaced by an older look;
 //! * something is always planned while a task is live.
 
@@ -241,3 +242,7 @@ mod keys;
 #[cfg(test)]
 #[path = "decide_laws.rs"]
 mod laws;
+
+#[cfg(test)]
+#[path = "decide_resumed.rs"]
+mod resumed;

@@ -133,3 +133,19 @@ fn a_task_at_the_door_waits_and_runs_when_it_is_taken() {
     }));
     assert_eq!(play.orders(), [("t", "running")]);
 }
+
+#[test]
+fn what_an_earlier_worker_read_orders_nothing_before_it_is_seen_again() {
+    let mut rules = mk_rules(Role::Producer, ReleasePolicy::Running);
+    rules.needed = 2;
+    let mut old = Play::new(rules.clone());
+    old.gang().poll(reading(IBM, "RUNNING", None));
+    let status = old.writes().last().copied().cloned().unwrap();
+    let mut new = Play::new(rules);
+    new.see(Seen::Gang(Some(mk_gang(Some(status)))));
+    let other = Reading { id: "other".into(), ..reading(IBM, "RUNNING", None) };
+    new.later(1.0).poll(other.clone());
+    assert_eq!(new.orders(), [], "the first one may have failed since");
+    new.later(1.0).poll(reading(IBM, "RUNNING", None));
+    assert_eq!(new.orders(), [("t", "running")]);
+}

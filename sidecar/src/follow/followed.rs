@@ -12,6 +12,7 @@ use crate::vendor::{Failure, Reading};
 
 /// A task as it is followed.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one fact of its own")]
 pub struct Followed {
     /// What is known of it.
     pub reading: Reading,
@@ -21,6 +22,9 @@ pub struct Followed {
     pub counts: bool,
     /// When `reading` was true.
     pub observed_at: Option<Timestamp>,
+    /// Whether an earlier worker read it, and this one has not seen it yet: much may have happened
+    /// since.
+    pub unseen: bool,
     /// When it was found.
     pub found_at: Timestamp,
     /// Since when it is seen to run.
@@ -60,6 +64,7 @@ impl Followed {
             view: Front::default(),
             counts: false,
             observed_at: None,
+            unseen: false,
             found_at: at,
             running_since: None,
             polled_at: None,
@@ -111,13 +116,14 @@ impl Followed {
     /// The facts that the policy judges.
     #[must_use]
     pub fn judged(&self) -> TaskSeen {
+        // A task that nobody has looked at yet satisfies nothing; only an end stays what it was.
+        let unseen = self.unseen && !self.reading.state.is_final();
         TaskSeen {
             id: self.reading.id.clone(),
             counts: self.counts,
-            // A task that nobody has looked at yet satisfies nothing.
-            state: self.reading.state.clone(),
-            front: self.view.front,
-            place: self.view.place,
+            state: if unseen { TaskState::Created } else { self.reading.state.clone() },
+            front: self.view.front && !unseen,
+            place: self.view.place.filter(|_| !unseen),
         }
     }
 }

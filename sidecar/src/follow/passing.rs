@@ -77,6 +77,7 @@ pub(super) fn submitted(state: &mut State, submitted: Submitted, now: Now, steps
         // The vendor's queue is before its door: what it takes runs.
         task.reading.state = TaskState::Running;
         task.reading.reason = None;
+        task.unseen = false;
         task.observed_at = Some(now.at);
         task.due = after(now.at, FIRST_READ);
     }

@@ -7,8 +7,6 @@ pub struct Abilities {
     pub position: bool,
     /// Whether it tells how many tasks wait for a device.
     pub queue: bool,
-    /// Whether a task can be ended.
-    pub cancel: bool,
     /// How a later run of the program gets the task of an earlier one.
     pub resume: Resume,
     /// What the state `RUNNING` proves.

@@ -18,7 +18,6 @@ use crate::quote::quote;
 pub const ABILITIES: Abilities = Abilities {
     position: true,
     queue: true,
-    cancel: true,
     resume: Resume::ByToken,
     running: Running::Executes,
     waits: Waits::Inside,

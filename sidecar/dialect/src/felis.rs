@@ -30,7 +30,6 @@ impl Dialect for Felis {
         Abilities {
             position: false,
             queue: false,
-            cancel: true,
             resume: Resume::No,
             running: Running::Executes,
             waits: Waits::Inside,

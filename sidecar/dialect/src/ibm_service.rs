@@ -34,7 +34,6 @@ impl Dialect for IbmService {
         Abilities {
             position: false,
             queue: true,
-            cancel: true,
             resume: Resume::ByRecord,
             running: Running::Served,
             waits: Waits::Inside,

@@ -29,7 +29,6 @@ impl Dialect for IbmSystem {
         Abilities {
             position: false,
             queue: false,
-            cancel: true,
             resume: Resume::No,
             running: Running::Executes,
             waits: Waits::AtTheDoor,

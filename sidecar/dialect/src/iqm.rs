@@ -32,7 +32,6 @@ impl Dialect for Iqm {
         Abilities {
             position: true,
             queue: true,
-            cancel: true,
             resume: Resume::ByRecord,
             running: Running::Executes,
             waits: Waits::Inside,

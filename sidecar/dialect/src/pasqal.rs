@@ -35,7 +35,6 @@ impl Dialect for Pasqal {
         Abilities {
             position: false,
             queue: false,
-            cancel: true,
             resume: Resume::ByRecord,
             running: Running::Executes,
             waits: Waits::Inside,

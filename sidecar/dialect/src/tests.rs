@@ -135,6 +135,24 @@ fn only_iqm_tells_a_place() {
 }
 
 #[test]
+fn who_tells_the_length_of_the_queue_declares_it() {
+    let ok = |body| Some(answer(200, body));
+    let pasqal = r#"{"data": [{"device_type": "d", "status": "UP", "length_queue": 4}]}"#;
+    for (service, answers) in [
+        (Service::IqmServer, vec![ok(r#"{"healthy": true}"#), ok(r#"{"queue_length": 4}"#)]),
+        (Service::IbmQuantumComputeService, vec![ok(r#"{"status": "active", "length_queue": 4}"#)]),
+        (Service::IbmQuantumSystem, vec![ok(r#"{"status": "online", "length_queue": 4}"#)]),
+        (Service::PasqalCloud, vec![ok(pasqal)]),
+        (Service::AliceBobFelis, vec![ok(r#"[{"name": "d", "length_queue": 4}]"#)]),
+    ] {
+        let dialect = of(service);
+        assert_eq!(answers.len(), dialect.ask_device("d").len(), "{service}");
+        let told = dialect.device("d", &answers).unwrap();
+        assert_eq!(told.queue.is_some(), dialect.abilities().queue, "{service}");
+    }
+}
+
+#[test]
 fn why_a_task_ended() {
     for (service, body, expected) in [
         (

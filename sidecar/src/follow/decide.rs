@@ -10,7 +10,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use sluice_dialect::abilities;
+use sluice_dialect::{Running, abilities};
 use sluice_shared::gang::{MAX_TASKS, Order, VendorStatus};
 use sluice_shared::policy::{ReleasePolicy, met};
 use sluice_shared::price::Estimate;
@@ -83,7 +83,12 @@ fn judge(state: &mut State, now: Now, steps: &mut Vec<Step>) {
     }
     let Some((id, how)) = ready(state) else { return };
     let (name, policy) = (report::name(&id), state.rules.policy);
-    let why = if policy == ReleasePolicy::Manual { "the program asked" } else { how.as_str() };
+    let resource = state.task(&id).and_then(|task| task.reading.resource.as_ref());
+    let why = match (policy, how.as_str(), abilities(resource).running) {
+        (ReleasePolicy::Manual, ..) => "the program asked",
+        (_, "running", Running::Served) => "running, though the QPU may come to it later",
+        (_, how, _) => how,
+    };
     say(steps, false, format!("release ordered for {name}: {why}; the policy is {policy}"));
     state.order = Some(Order { reason: how, task_id: id, at: MicroTime(now.at) });
     state.ordered_here = true;

@@ -46,6 +46,35 @@ fn the_length_of_the_queue_is_a_hint_where_no_place_is_told() {
 }
 
 #[test]
+fn what_stands_for_a_place_that_is_not_told() {
+    for (place, said) in [
+        ("pasqal-cloud/FRESNEL", "QUEUED on FRESNEL, neither a position nor the queue is told"),
+        ("alice-bob-felis/emu", "QUEUED on emu, neither a position nor the queue is told"),
+        // These are looked up.
+        (IBM, "QUEUED on ibm_fez"),
+        (GARNET, "QUEUED on garnet"),
+    ] {
+        let mut play = Play::producer(ReleasePolicy::Front);
+        play.gang().poll(reading(place, "QUEUED", None));
+        assert_eq!(play.lines().last(), Some(&&*format!("task …/t {said}")));
+    }
+}
+
+#[test]
+fn a_run_that_does_not_prove_the_qpu_is_called_so_when_it_opens_the_gates() {
+    for (place, why) in [
+        (IBM, "running, though the QPU may come to it later; the policy is front"),
+        (GARNET, "running; the policy is front"),
+    ] {
+        let mut play = Play::producer(ReleasePolicy::Front);
+        play.gang().poll(reading(place, "RUNNING", None));
+        let said = format!("release ordered for task …/t: {why}");
+        assert!(play.lines().contains(&&*said), "{:?}", play.lines());
+        assert_eq!(play.orders(), [("t", "running")]);
+    }
+}
+
+#[test]
 fn a_policy_with_a_place_is_met_by_the_run_where_no_place_is_told() {
     let mut play = Play::producer("position<=5".parse().unwrap());
     play.gang().poll(reading(IBM, "QUEUED", None)).later(3600.0);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+use sluice_dialect::{Waits, abilities};
 use sluice_shared::gang::{Folded, MAX_TASKS, Task, VendorStatus};
 use sluice_shared::price::Estimate;
 use sluice_shared::task::{TaskState, device_name, job_name, short_id};
@@ -107,9 +108,8 @@ pub fn describe(followed: &Followed) -> String {
         text.push_str(" on ");
         text.push_str(&device);
     }
-    if let Some(queue) = &followed.view.queue {
-        text.push_str(", no position told, in its queue: ");
-        text.push_str(&cut(queue, 64));
+    if let Some(untold) = place_untold(followed) {
+        text.push_str(&untold);
     }
     if let Some(job) = &reading.job {
         text.push_str(" of hybrid job ");
@@ -129,6 +129,24 @@ pub fn describe(followed: &Followed) -> String {
         text.push_str(" (a state that this version does not know; it is waited on)");
     }
     text
+}
+
+/// What stands for the place of a task whose vendor tells none.
+fn place_untold(followed: &Followed) -> Option<String> {
+    let can = abilities(followed.reading.resource.as_ref());
+    if can.position || followed.reading.state != TaskState::Queued {
+        return None;
+    }
+    match (can.queue, &followed.view.queue) {
+        (true, Some(queue)) => {
+            Some(format!(", no position told, in its queue: {}", cut(queue, 64)))
+        }
+        // The device is about to be looked at.
+        (true, None) => None,
+        // At the door the refusal says why it waits.
+        (false, _) if can.waits == Waits::AtTheDoor => None,
+        (false, _) => Some(", neither a position nor the queue is told".to_owned()),
+    }
 }
 
 /// What keeps the sidecar from going on, in one sentence that says what to do.

@@ -3,6 +3,7 @@
 mod arrival;
 mod exchange;
 mod resource;
+mod submission;
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
@@ -14,15 +15,16 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use jiff::Timestamp;
-use sluice_dialect::{Submission, braket};
+use sluice_dialect::braket;
 use sluice_shared::resource::Place;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::arrival::Accepted;
 use self::exchange::Outcome;
+use self::submission::{Reads, told};
 use crate::answer;
 use crate::config::Config;
 use crate::connections::{Connections, Ties};
@@ -239,18 +241,14 @@ impl Forwarder {
         };
         let own_body = accepted.body.clone();
         let asked = Intended { submission: submission.clone(), place: place.clone(), ties };
-        let forward = tokio::select! {
-            forward = self.intend(&asked) => forward,
-            // Whoever comes next asks anew; this question must not take its task.
-            () = accepted.gone.cancelled() => return Err(HungUp),
-        };
+        let forward = self.ask(&asked, &accepted.gone).await?;
         let own_token = submission.client_token.clone();
         let mut sent_as = own_token.clone();
         match forward {
             // The others ask for what may have been paid for already.
             Forward::Send => {
                 if let Some(refused) = self.guarded(&submission).await {
-                    self.outbox.put(told(&refused, true, submission, place));
+                    self.outbox.put(told(&refused, true, submission, place, &OfBraket));
                     return self.respond(&accepted, refused);
                 }
             }
@@ -263,8 +261,7 @@ impl Forwarder {
             }
             Forward::Known(task_id) => {
                 let response = answer::known_task(&task_id);
-                let (known, at) = (true, Timestamp::now());
-                self.outbox.put(TapEvent::Submitted { submission, place, task_id, known, at });
+                self.gets_known(submission, place, task_id);
                 return Ok(response);
             }
         }
@@ -273,11 +270,7 @@ impl Forwarder {
             let least = Instant::now() + self.config.limits.send_time;
             accepted.deadline = accepted.deadline.max(least);
         }
-        self.outbox.put(TapEvent::Submitting {
-            submission: submission.clone(),
-            place: place.clone(),
-            at: Timestamp::now(),
-        });
+        self.begins(&submission, &place);
         let (mut outcome, mut certain) = self.exchange_certain(&accepted).await;
         if accepted.body != own_body && is_token_refused(&outcome) {
             tracing::warn!(
@@ -292,35 +285,8 @@ impl Forwarder {
         }
         let own = submission.clone();
         submission.client_token = sent_as;
-        let event = told(&outcome, certain, submission, place);
-        if let (Some(guard), TapEvent::SubmissionRefused { void: true, .. }) = (&self.guard, &event)
-        {
-            guard.refused(&own);
-        }
-        self.outbox.put(event);
+        self.ends(&own, told(&outcome, certain, submission, place, &OfBraket));
         self.respond(&accepted, outcome)
-    }
-
-    /// The answer to a submission that the guard refuses.
-    async fn guarded(&self, submission: &Submission) -> Option<Outcome> {
-        let refusal = self.guard.as_ref()?.check(submission).await.err()?;
-        let (status, kind) = refusal.form();
-        Some(Outcome::Whole(Arc::new(answer::refused(status, kind, &refusal.message))))
-    }
-
-    async fn intend(&self, asked: &Intended) -> Forward {
-        let Some(intents) = &self.intents else { return Forward::Send };
-        let limit = self.config.limits.intent_time;
-        if let Ok(forward) = timeout(limit, intents.before(asked)).await {
-            return forward;
-        }
-        tracing::warn!(
-            seconds = limit.as_secs_f32(),
-            digest = asked.submission.digest,
-            "the intent to submit could not be recorded in time; the submission goes on, a restart \
-             of the program now may pay for it twice"
-        );
-        Forward::Send
     }
 
     fn respond(&self, accepted: &Accepted, outcome: Outcome) -> Result<Response<Body>, HungUp> {
@@ -351,50 +317,22 @@ fn kind_of(whole: &Whole) -> Option<&str> {
     whole.headers.get(answer::ERROR_TYPE).and_then(|kind| kind.to_str().ok())
 }
 
+/// How Braket answers a submission.
+struct OfBraket;
+
+impl Reads for OfBraket {
+    fn task_id(&self, whole: &Whole) -> Option<String> {
+        braket::task_id_of(&whole.body)
+    }
+
+    fn message(&self, whole: &Whole) -> Option<String> {
+        braket::message_of(&whole.body)
+    }
+}
+
 /// Whether the vendor refuses the `clientToken`: it was used with another request.
 fn is_token_refused(outcome: &Outcome) -> bool {
     let Outcome::Whole(whole) = outcome else { return false };
     whole.status.is_client_error()
         && braket::message_of(&whole.body).is_some_and(|text| text.contains("clientToken"))
-}
-
-/// The event that tells what came of a submission; `certain`: no
-/// earlier attempt can have made a task.
-fn told(outcome: &Outcome, certain: bool, submission: Submission, place: Place) -> TapEvent {
-    let at = Timestamp::now();
-    match outcome {
-        Outcome::Whole(whole) if whole.status.is_success() => {
-            if let Some(task_id) = braket::task_id_of(&whole.body) {
-                return TapEvent::Submitted { submission, place, task_id, known: false, at };
-            }
-            let error = format!("the vendor answered {} without an ARN", whole.status);
-            TapEvent::SubmissionUnknown { submission, place, error, at }
-        }
-        Outcome::Whole(whole) | Outcome::KeysEnded(whole) => TapEvent::SubmissionRefused {
-            submission,
-            place,
-            status: whole.status,
-            error_type: kind_of(whole).map(str::to_owned),
-            message: braket::message_of(&whole.body),
-            // After an error of the vendor's own the task may exist all the same.
-            void: certain && whole.status.is_client_error(),
-            at,
-        },
-        Outcome::Other(response) => {
-            let error = format!("the vendor's answer {} was too long", response.status());
-            TapEvent::SubmissionUnknown { submission, place, error, at }
-        }
-        Outcome::GaveUp { error, arrived: false, .. } => TapEvent::SubmissionRefused {
-            submission,
-            place,
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            error_type: None,
-            message: Some(error.clone()),
-            void: true,
-            at,
-        },
-        Outcome::GaveUp { error, arrived: true, .. } | Outcome::HungUp { error } => {
-            TapEvent::SubmissionUnknown { submission, place, error: error.clone(), at }
-        }
-    }
 }

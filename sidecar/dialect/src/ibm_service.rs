@@ -5,7 +5,7 @@
 //! A job of a session that is active goes before others. When a session ends, its jobs that wait
 //! are cancelled.
 
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::Value;
 use sluice_shared::resource::Service;
 
@@ -71,6 +71,11 @@ impl Dialect for IbmService {
 
     fn accepted(&self, _request: Request<'_>, answer: Answer<'_>) -> Option<String> {
         string(&json(answer)?, "id")
+    }
+
+    /// 5 jobs a minute and user; the answer does not say when to come again.
+    fn is_rate_limit(&self, answer: Answer<'_>) -> bool {
+        answer.status == StatusCode::TOO_MANY_REQUESTS
     }
 
     fn task(&self, _id: &str, answer: Answer<'_>) -> Option<TaskFacts> {

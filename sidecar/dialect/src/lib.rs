@@ -129,6 +129,12 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether a submission was refused for its rate alone, by a limit that the vendor publishes and
+    /// that passes within about a minute. Nothing was made.
+    fn is_rate_limit(&self, _answer: Answer<'_>) -> bool {
+        false
+    }
+
     /// Whether an answer about the task of this id tells of it, and what. `None` for one that says
     /// nothing, such as an error.
     fn task(&self, id: &str, answer: Answer<'_>) -> Option<TaskFacts>;

@@ -238,6 +238,18 @@ fn the_client_of_ibm_quantum_system_names_its_job_and_waits_at_the_door() {
 }
 
 #[test]
+fn only_ibm_publishes_how_many_jobs_a_minute_it_takes() {
+    for row in &TABLE {
+        let dialect = of(row.service);
+        let limits = row.service == Service::IbmQuantumComputeService;
+        assert_eq!(dialect.is_rate_limit(answer(429, "{}")), limits, "{}", row.label);
+        for status in [200, 400, 402, 403, 423, 503] {
+            assert!(!dialect.is_rate_limit(answer(status, "{}")), "{} {status}", row.label);
+        }
+    }
+}
+
+#[test]
 fn devices() {
     let ok = |body: &'static str| Some(answer(200, body));
     let iqm = of(Service::IqmServer);

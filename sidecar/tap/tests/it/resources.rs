@@ -151,17 +151,41 @@ async fn a_poll_is_repeated_and_a_page_of_a_proxy_reaches_the_program_as_it_is()
     assert_eq!(answer.text().await.unwrap(), "<html>go away</html>");
 }
 
+fn too_many(code: &str, retry_after: Option<&str>) -> Action {
+    Action::Error {
+        code: code.into(),
+        status: Some(429),
+        message: "Too many jobs were submitted".into(),
+        retry_after: retry_after.map(str::to_owned),
+        when: Stage::Before,
+    }
+}
+
+#[tokio::test]
+async fn a_limit_of_which_nothing_is_known_is_held_only_if_the_vendor_says_how_long() {
+    let path = "/api/v1/jobs/garnet/circuit";
+    for (wish, status, sent) in [(None, 429, 1), (Some("1"), 200, 2), (Some("3600"), 429, 1)] {
+        let vendor = vendor(200).await;
+        let mut bench = setup(&vendor).start().await;
+        vendor.add_fault(Fault::next(1, "iqm:SubmitJob", too_many("429", wish)));
+        let answer = send(&bench, reqwest::Method::POST, path, Some(&circuit())).await.unwrap();
+        assert_eq!(answer.status().is_success(), status == 200, "{wish:?}: {answer:?}");
+        assert_eq!(asked(&vendor, "iqm:SubmitJob"), sent, "{wish:?}");
+        if status == 429 {
+            let void = |event: &TapEvent| match event {
+                TapEvent::SubmissionRefused { void, status, .. } => Some((*void, status.as_u16())),
+                _ => None,
+            };
+            assert_eq!(bench.event_where(void).await, (true, 429), "nothing was made");
+        }
+    }
+}
+
 #[tokio::test]
 async fn five_jobs_a_minute_are_held_until_there_is_room() {
     let vendor = vendor(200).await;
     let bench = setup(&vendor).start().await;
-    let busy = Action::Error {
-        code: "1305".into(),
-        status: Some(429),
-        message: "Too many jobs were submitted".into(),
-        retry_after: Some("1".into()),
-        when: Stage::Before,
-    };
+    let busy = too_many("1305", None);
     let create = "ibm-quantum-compute-service:CreateJob";
     vendor.add_fault(Fault::next(1, create, busy));
     let http = reqwest::Client::new();

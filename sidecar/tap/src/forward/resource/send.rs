@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use sluice_dialect::{self as dialect, Operation};
+use sluice_dialect::{self as dialect, Dialect, Operation};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Read;
@@ -106,10 +106,10 @@ impl Forwarder {
         match timeout_at(until, upstream::read(answer, self.config.limits.answer)).await {
             Ok(Reading::Whole(whole)) => {
                 let said = dialect::Answer { status, body: &whole.body };
-                let is_submission = read.operation == Operation::Submit;
-                let is_queue = read.dialect.waits(said).is_some();
+                let is_held =
+                    read.operation == Operation::Submit && comes_too_soon(read.dialect, said, wish);
                 let outcome = Some(Outcome::Whole(Arc::new(whole)));
-                if is_submission && status == StatusCode::TOO_MANY_REQUESTS && !is_queue {
+                if is_held {
                     return (Seen::Throttled(wish), error, outcome);
                 }
                 (seen, error, outcome)
@@ -122,6 +122,50 @@ impl Forwarder {
                 (seen, error, Some(Outcome::Other(Box::new(response))))
             }
             Err(_) => (Seen::Lost, "the answer did not come to its end in time".to_owned(), None),
+        }
+    }
+}
+
+/// Whether a refused submission is held and sent again in place of the program: the vendor says
+/// when to come again, or publishes a limit that passes. What another 429 means nobody knows, a
+/// quota of the month maybe: the program's own client hears it at once.
+fn comes_too_soon(
+    dialect: &dyn Dialect,
+    said: dialect::Answer<'_>,
+    wish: Option<Duration>,
+) -> bool {
+    // Where the refusal is the queue, the client's own loop is the wait.
+    said.status == StatusCode::TOO_MANY_REQUESTS
+        && dialect.waits(said).is_none()
+        && (wish.is_some() || dialect.is_rate_limit(said))
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_shared::resource::Service;
+
+    use super::*;
+
+    #[test]
+    fn who_is_held_after_429() {
+        use Service::{
+            AliceBobFelis, IbmQuantumComputeService, IbmQuantumSystem, IqmServer, PasqalCloud,
+        };
+        for (service, alone, with_a_wish) in [
+            (IbmQuantumComputeService, true, true),
+            (IbmQuantumSystem, false, false),
+            (PasqalCloud, false, true),
+            (IqmServer, false, true),
+            (AliceBobFelis, false, true),
+        ] {
+            let dialect = dialect::of(service);
+            let of = |status, wish: Option<u64>| {
+                let said = dialect::Answer { status, body: b"{}" };
+                comes_too_soon(dialect, said, wish.map(Duration::from_secs))
+            };
+            assert_eq!(of(StatusCode::TOO_MANY_REQUESTS, None), alone, "{service}");
+            assert_eq!(of(StatusCode::TOO_MANY_REQUESTS, Some(1)), with_a_wish, "{service}");
+            assert!(!of(StatusCode::LOCKED, Some(1)) && !of(StatusCode::FORBIDDEN, Some(1)));
         }
     }
 }

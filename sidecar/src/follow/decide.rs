@@ -225,8 +225,20 @@ fn remind(state: &mut State, now: Now, steps: &mut Vec<Step>) {
 }
 
 #[cfg(test)]
+#[path = "decide_play.rs"]
+pub(super) mod play;
+
+#[cfg(test)]
 #[path = "decide_tests.rs"]
-pub(super) mod tests;
+mod tests;
+
+#[cfg(test)]
+#[path = "decide_looks.rs"]
+mod looks;
+
+#[cfg(test)]
+#[path = "decide_gang.rs"]
+mod gang;
 
 #[cfg(test)]
 #[path = "decide_places.rs"]

@@ -3,7 +3,7 @@
 use sluice_shared::policy::{Mismatch, ReleasePolicy};
 use sluice_shared::price::Usd;
 
-use super::tests::{GARNET, Play, SV1, mk_gang, mk_reading, mk_rules};
+use super::play::{GARNET, Play, SV1, mk_gang, mk_reading, mk_rules};
 use super::*;
 use crate::follow::passing::Submitted;
 

@@ -2,7 +2,7 @@
 
 use sluice_shared::policy::ReleasePolicy;
 
-use super::tests::{GARNET, Play, mk_failure, mk_reading, submitted};
+use super::play::{GARNET, Play, mk_failure, mk_reading, submitted};
 use super::*;
 use crate::vendor::FailureKind;
 

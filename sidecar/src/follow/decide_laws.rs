@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sluice_shared::gang::VendorStatus;
 use sluice_shared::policy::ReleasePolicy;
 
-use super::tests::{GARNET, Play, mk_failure, mk_gang, mk_reading, online, submitted};
+use super::play::{GARNET, Play, mk_failure, mk_gang, mk_reading, online, submitted};
 use super::*;
 use crate::follow::plan::next_due;
 use crate::follow::state::Line;

@@ -4,7 +4,7 @@ use sluice_shared::policy::ReleasePolicy;
 use sluice_shared::resource::Resource;
 use sluice_shared::role::Role;
 
-use super::tests::{Play, mk_failure, mk_gang, mk_reading, mk_rules};
+use super::play::{Play, mk_failure, mk_gang, mk_reading, mk_rules};
 use crate::follow::passing::{Submitted, Waiting};
 use crate::follow::state::{DeviceId, Seen, Step};
 use crate::vendor::{DeviceReading, FailureKind, Reading};

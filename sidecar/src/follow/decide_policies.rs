@@ -3,7 +3,7 @@
 use sluice_shared::policy::{Follow, ReleasePolicy};
 use sluice_shared::role::Role;
 
-use super::tests::{GARNET, Play, SV1, mk_gang, mk_reading, mk_rules, online, submitted};
+use super::play::{GARNET, Play, SV1, mk_gang, mk_reading, mk_rules, online, submitted};
 use super::*;
 use crate::follow::manual::{Answer, answer};
 use crate::follow::plan::next_due;

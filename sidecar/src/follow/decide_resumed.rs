@@ -10,7 +10,7 @@ use sluice_shared::gang::VendorStatus;
 use sluice_shared::policy::ReleasePolicy;
 use sluice_shared::resource::{Resource, TABLE};
 
-use super::tests::{Play, mk_failure, mk_gang, mk_rules};
+use super::play::{Play, mk_failure, mk_gang, mk_rules};
 use super::*;
 use crate::follow::passing::{Submitted, Waiting};
 use crate::follow::state::DeviceId;
@@ -103,7 +103,7 @@ fn device_of(resource: Option<&Resource>) -> DeviceId {
         Some(resource) => {
             DeviceId { resource: Some(resource.clone()), name: resource.name.clone() }
         }
-        None => super::tests::GARNET.into(),
+        None => super::play::GARNET.into(),
     }
 }
 

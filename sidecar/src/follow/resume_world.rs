@@ -16,7 +16,7 @@ use super::super::decide::decide;
 use super::super::state::{GangSeen, Rules, Seen, State, Step};
 use super::super::timing::Now;
 use super::{Ask, Verdict};
-use crate::follow::decide::tests::mk_failure;
+use crate::follow::decide::play::mk_failure;
 use crate::follow::passing::Submitted;
 use crate::vendor::{FailureKind, Reading};
 

@@ -68,7 +68,7 @@ mod tests {
     use sluice_shared::policy::ReleasePolicy;
 
     use super::*;
-    use crate::follow::decide::tests::{Play, mk_gang, mk_reading, online};
+    use crate::follow::decide::play::{Play, mk_gang, mk_reading, online};
     use crate::follow::state::{Seen, Step};
     use crate::vendor::DeviceReading;
 

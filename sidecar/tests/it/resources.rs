@@ -1,6 +1,7 @@
 //! The vendors of QRMI behind a whole sidecar, as processes: what a program sends through the tap
 //! is found, followed with the sidecar's own looks, and released at the vendor's front.
 
+mod again;
 mod rights;
 mod scene;
 

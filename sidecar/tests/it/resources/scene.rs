@@ -148,15 +148,24 @@ impl Scene {
         }
     }
 
+    /// Sends with the program's right.
+    pub(super) async fn try_send(
+        &self,
+        sidecar: &Running,
+        path: &str,
+        body: &Value,
+    ) -> Result<reqwest::Response, reqwest::Error> {
+        let url = format!("{}/{}{path}", sidecar.tap_url(), self.row.resource);
+        self.http.post(url).header("authorization", self.right().await).json(body).send().await
+    }
+
     pub(super) async fn send(
         &self,
         sidecar: &Running,
         path: &str,
         body: &Value,
     ) -> reqwest::Response {
-        let url = format!("{}/{}{path}", sidecar.tap_url(), self.row.resource);
-        let request = self.http.post(url).header("authorization", self.right().await).json(body);
-        request.send().await.unwrap()
+        self.try_send(sidecar, path, body).await.unwrap()
     }
 
     /// Submits as the program does, and returns the id.

@@ -9,6 +9,7 @@
 //!  ask ─▶ certainly this run's? ─▶ claimed        ties: connections, named tasks, tokens
 //!      ─▶ an earlier run's?     ─▶ its task, or its token
 //!      ─▶ equal, and of which run is not certain? ─▶ wait for the keeper's word
+//!      ─▶ equal, lost, and the vendor knows no tokens? ─▶ told, and new
 //!      ─▶ new: an intent
 //!  answer ─▶ read back from the gang, which still names the same run ─▶ takes effect
 //! ```

@@ -295,8 +295,7 @@ impl Pasqal {
         let all = self.jobs_of(account, &batch)?;
         let of_page = all.iter().skip(offset).take(limit);
         let page: Vec<_> = of_page.filter_map(|id| self.machines.job(id)).map(shown).collect();
-        let pagination =
-            json!({ "total": all.len(), "start": offset, "end": offset + page.len() });
+        let pagination = json!({ "total": all.len(), "start": offset, "end": offset + page.len() });
         let body = json!({ "status": "success", "data": page, "pagination": pagination });
         Ok(Answer::json(200, &body))
     }
@@ -304,7 +303,8 @@ impl Pasqal {
     /// The file behind a link to results: who has the link needs no token.
     fn download(&self, request: &Request<'_>, id: &str) -> Result<Answer, ApiError> {
         let job = self.machines.job(id).filter(|job| job.phase == Phase::Completed);
-        let job = job.filter(|job| request.value("signature").is_some_and(|told| told == signature(job)));
+        let job =
+            job.filter(|job| request.value("signature").is_some_and(|told| told == signature(job)));
         let job = job.ok_or_else(|| ApiError::new("403", "Access Denied").with_status(403))?;
         Ok(Answer::json(200, &result(job)).about(id))
     }

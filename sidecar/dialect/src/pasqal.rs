@@ -46,7 +46,11 @@ impl Dialect for Pasqal {
         match (request.method.as_str(), request.segments().as_slice()) {
             ("POST", ["core-fast", "api", "v1", "batches"]) => Operation::Submit,
             // QRMI asks for the batch, pasqal-cloud mostly for its status.
-            ("GET", ["core-fast", "api", _, "batches", id] | ["core-fast", "api", _, "batches", id, "status"]) => Operation::Poll((*id).to_owned()),
+            (
+                "GET",
+                ["core-fast", "api", _, "batches", id]
+                | ["core-fast", "api", _, "batches", id, "status"],
+            ) => Operation::Poll((*id).to_owned()),
             ("PATCH", ["core-fast", "api", _, "batches", id, "cancel"]) => {
                 Operation::Cancel((*id).to_owned())
             }

@@ -26,11 +26,8 @@ const COMPUTE: Emulated = Emulated {
 };
 /// The same by the names that it had before.
 const RUNTIME: Emulated = Emulated { kind: "qiskit-runtime-service", ..COMPUTE };
-const SYSTEM: Emulated = Emulated {
-    service: Service::IbmQuantumSystem,
-    kind: "ibm-quantum-system",
-    name: "fake_lagos",
-};
+const SYSTEM: Emulated =
+    Emulated { service: Service::IbmQuantumSystem, kind: "ibm-quantum-system", name: "fake_lagos" };
 const PASQAL: Emulated =
     Emulated { service: Service::Pasqal, kind: "pasqal-cloud", name: "EMU_FREE" };
 const IQM: Emulated = Emulated { service: Service::Iqm, kind: "iqm-server", name: "garnet" };
@@ -199,18 +196,18 @@ async fn ibm_runtime(vendor: &Running, is_pointed: bool) -> Bypass {
     let routes = vec![route(resource, &endpoint)];
     let bench = Bench::with_resources(&vendor.braket_url(), routes).await;
     let environment = vendor.qiskit_environment("team-key").into_iter();
-    let mut turn: Turn =
-        environment.map(|(name, value)| (name.to_owned(), Some(value))).collect();
+    let mut turn: Turn = environment.map(|(name, value)| (name.to_owned(), Some(value))).collect();
     let url = is_pointed.then(|| bench.url().replacen("://", "://experimental@", 1));
     turn.insert("QISKIT_IBM_URL".to_owned(), url);
     let seen = run("ibm_runtime.py", turn, bench).await;
-    let (what, remedy) = match is_pointed {
-        false => ("used as it is", "announce the task"),
-        true => (
+    let (what, remedy) = if is_pointed {
+        (
             "`QISKIT_IBM_URL=http://experimental@127.0.0.1:8731` and \
              `QISKIT_FUNCTIONS_EXPERIMENTAL=1`, set by its user",
             "nothing; IBM documents neither, so Sluice does not set them",
-        ),
+        )
+    } else {
+        ("used as it is", "announce the task")
     };
     Bypass {
         client: seen.versions(),

@@ -57,7 +57,14 @@ impl<'a> Operation<'a> {
             }
             (
                 "GET",
-                &["api", "v1", "quantum-computers", qc, "artifacts", "static-quantum-architectures"],
+                &[
+                    "api",
+                    "v1",
+                    "quantum-computers",
+                    qc,
+                    "artifacts",
+                    "static-quantum-architectures",
+                ],
             ) => Self::GetStaticArchitectures(qc),
             (
                 "GET",

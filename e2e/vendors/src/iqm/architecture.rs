@@ -52,7 +52,8 @@ fn qubits(all: u32) -> Vec<String> {
 }
 
 fn joined(all: u32) -> Vec<[String; 2]> {
-    let width = (1..).find(|width| width * width >= all).unwrap_or(1);
+    // The smallest square that holds them all.
+    let width = all.saturating_sub(1).isqrt() + 1;
     let pairs = (0..all).flat_map(|one| {
         let in_row = (one % width + 1 < width).then_some(one + 1);
         [in_row, Some(one + width)].into_iter().flatten().map(move |other| (one, other))

@@ -24,18 +24,24 @@ help: ## List the targets
 demo: setup ## Watch an 8-pod quantum Job wait, be released and finish, beside the same Job ungated
 	@$(BUILD) --bin sluice-demo
 	@$(CARGO_TARGET_DIR)/debug/sluice-demo
-test: setup lint test-fast test-real ## Prove everything: lints, plain tests, stories on a real cluster
+test: setup lint ## Prove everything: lints, plain tests, stories on a real cluster
+	cargo test --quiet --workspace --no-run
+	@# Both of these mostly wait; the stories need the whole machine.
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-fast test-cluster
+	$(MAKE) --no-print-directory test-stories
 
 ##@ Parts of the test
-.PHONY: lint test-fast test-real
+.PHONY: lint test-fast test-real test-cluster test-stories
 lint: ## Format and clippy, warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 test-fast: setup ## Everything that needs no cluster
 	RUST_TEST_THREADS=$(AT_ONCE) cargo test --quiet --workspace --lib --bins --test it
 	cargo test --quiet --workspace --doc
-test-real: setup ## The lab itself, the keeper alone, then the stories, on a real cluster
+test-real: test-cluster test-stories ## All that needs a real cluster
+test-cluster: setup ## The lab itself and the keeper alone, on a real cluster
 	cargo test --quiet --workspace --test cluster
+test-stories: setup ## The stories, on a real cluster
 	cargo test --quiet --workspace --test stories
 
 ##@ Numbers

@@ -145,9 +145,9 @@ mod tests {
 
     #[test]
     fn a_compressed_body_is_read_and_a_strange_one_left() {
-        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        std::io::Write::write_all(&mut packer, b"{\"jobs\": []}").unwrap();
-        let packed = Bytes::from(packer.finish().unwrap());
+        let mut zip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut zip, b"{\"jobs\": []}").unwrap();
+        let packed = Bytes::from(zip.finish().unwrap());
         let text = Bytes::from_static(b"{\"jobs\": []}");
         for (encoding, body, most, expected) in [
             (Some("gzip"), &packed, 12, &text),

@@ -12,6 +12,9 @@ use crate::proxy::Proxy;
 use crate::resources;
 use crate::seen::Seen;
 
+/// Clients that run at the same time. Half of it is the import of packages, half is waiting.
+pub(crate) const AT_ONCE: usize = 2;
+
 /// A client and the program that uses it.
 struct Judge {
     name: &'static str,
@@ -254,12 +257,14 @@ async fn bypass(vendor: &Running, detour: &Detour) -> Bypass {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_client_is_found_as_the_page_says() {
     let vendor = emulator().await;
-    // Two at a time: most of it is the import of packages.
-    let clients: Vec<_> =
-        stream::iter(JUDGES).map(|judge| client(&vendor, judge)).buffered(2).collect().await;
-    let mut bypasses: Vec<_> =
-        stream::iter(DETOURS).map(|detour| bypass(&vendor, detour)).buffered(2).collect().await;
-    let (of_resources, more) = resources::seen().await;
+    let of_braket = async {
+        let clients = stream::iter(JUDGES).map(|judge| client(&vendor, judge));
+        let clients: Vec<_> = clients.buffered(AT_ONCE).collect().await;
+        let bypasses = stream::iter(DETOURS).map(|detour| bypass(&vendor, detour));
+        (clients, bypasses.buffered(AT_ONCE).collect::<Vec<_>>().await)
+    };
+    let ((clients, mut bypasses), (of_resources, more)) =
+        tokio::join!(of_braket, resources::seen());
     bypasses.extend(more);
     let lost = clients.iter().filter_map(|client| client.as_ref().err());
     let lost: Vec<_> =

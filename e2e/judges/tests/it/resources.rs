@@ -7,6 +7,7 @@ use sluice_tap::{Endpoint, Route};
 use sluice_vendors::{Emulator, Running, Service};
 
 use crate::bench::Bench;
+use crate::clients::AT_ONCE;
 use crate::program::{self, Place, Turn};
 use crate::proxy::Proxy;
 use crate::seen::Seen;
@@ -264,9 +265,12 @@ pub(crate) async fn seen() -> (Vec<Result<ResourceClient, String>>, Vec<Bypass>)
     // Where IBM Quantum System takes input from and puts results.
     vendor.add_bucket("123456789012", "qrmi");
     let clients =
-        stream::iter(JUDGES).map(|judge| client(&vendor, judge)).buffered(2).collect().await;
-    let mut bypasses: Vec<_> =
-        stream::iter(DETOURS).map(|detour| bypass(&vendor, detour)).buffered(2).collect().await;
+        stream::iter(JUDGES).map(|judge| client(&vendor, judge)).buffered(AT_ONCE).collect().await;
+    let mut bypasses: Vec<_> = stream::iter(DETOURS)
+        .map(|detour| bypass(&vendor, detour))
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
     let of_ibm = [false, true].map(|is_pointed| ibm_runtime(&vendor, is_pointed));
     bypasses.extend(futures::future::join_all(of_ibm).await);
     (clients, bypasses)

@@ -1,5 +1,6 @@
 //! Processes that die and servers that go away: nothing is stranded, early, or done twice.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -247,12 +248,15 @@ async fn job_created_in_the_second_of_the_install(world: &World) -> Result<()> {
     // Too early: nobody has split it, so its pods stay as they are and wait for a qpu.
     let early = stage.submit(&stage.draft("early", 2, "fanout.py")).await?;
     // In the second of the install: refused while the certificate is not published, then split.
-    let draft = stage.draft("meanwhile", 3, "fanout.py");
+    // Each try has a name of its own: the Job controller is confused for minutes by a Job of the
+    // name of one that was deleted a moment ago.
+    let tries = AtomicU32::new(0);
     let (installed, submitted) = tokio::join!(
         world.install(),
         await_value("the Job is accepted and split", Duration::from_mins(1), async || {
-            match stage.submit(&draft).await {
-                Ok(job) if job.labels().contains_key(names::JOB_LABEL) => Ok(()),
+            let name = format!("meanwhile-{}", tries.fetch_add(1, Ordering::Relaxed));
+            match stage.submit(&stage.draft(&name, 3, "fanout.py")).await {
+                Ok(job) if job.labels().contains_key(names::JOB_LABEL) => Ok(name),
                 Ok(job) => {
                     let jobs = stage.api::<Job>();
                     let gone = jobs.delete(&job.name_any(), &DeleteParams::background()).await;
@@ -266,9 +270,9 @@ async fn job_created_in_the_second_of_the_install(world: &World) -> Result<()> {
         }),
     );
     installed?;
-    submitted?;
+    let name = submitted?;
     stage.event(&early.name_any(), names::EVENT_NOT_STAMPED).await?;
     let pods = stage.pods("early", "two pods", |p| p.len() == 2).await?;
     ensure!(pods.iter().all(|p| phase(p) == "Pending" && !started(p)), "an unshaped pod runs");
-    ends_well(stage, "meanwhile").await
+    ends_well(stage, &name).await
 }

@@ -20,14 +20,21 @@ mod vendors;
 use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use sluice_lab::Options;
 use sluice_stories::world::World;
 
 /// How many stories run at the same time: the machine is small.
-const AT_ONCE: usize = 5;
+const AT_ONCE: usize = 7;
+
+/// How many of the slowest stories are named at the end.
+const SLOWEST: usize = 8;
+
+/// How long each story took.
+type Times = Arc<Mutex<Vec<(Duration, &'static str)>>>;
 
 type Running<'w> = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send + 'w>>;
 
@@ -73,20 +80,21 @@ impl Story {
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
+    // Those that wait long come first, beside those that work.
     let stories: Vec<Story> = [
-        main_job::all(),
-        programs::all(),
-        restarts::all(),
-        examples::all(),
-        vendors::all(),
-        admission::all(),
-        policies::all(),
         bad_input::all(),
+        restarts::all(),
+        crowds::all(),
+        ending::all(),
+        main_job::all(),
+        examples::all(),
+        programs::all(),
+        faults::all(),
         credentials::all(),
         hazards::all(),
-        faults::all(),
-        ending::all(),
-        crowds::all(),
+        vendors::all(),
+        policies::all(),
+        admission::all(),
     ]
     .into_iter()
     .flatten()
@@ -115,6 +123,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let times: Times = Arc::default();
     let (lonely, social): (Vec<_>, Vec<_>) = stories.into_iter().partition(|s| s.alone);
     let mut failed = false;
     for (batch, threads) in [(social, arguments.test_threads), (lonely, Some(1))] {
@@ -127,13 +136,21 @@ fn main() -> ExitCode {
             .into_iter()
             .map(|story| {
                 let (world, handle) = (Arc::clone(&world), handle.clone());
+                let times = Arc::clone(&times);
                 Trial::test(story.name, move || {
-                    handle.block_on((story.run)(&world)).map_err(|e| format!("{e:#}").into())
+                    let began = Instant::now();
+                    let ended = handle.block_on((story.run)(&world));
+                    times
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((began.elapsed(), story.name));
+                    ended.map_err(|e| format!("{e:#}").into())
                 })
             })
             .collect();
         failed |= libtest_mimic::run(&arguments, trials).has_failed();
     }
+    print_slowest(&times);
     if failed && let Ok(log) = runtime.block_on(world.system_log()) {
         eprintln!("what the webhooks and keepers said:\n{log}");
     }
@@ -144,6 +161,16 @@ fn main() -> ExitCode {
         failed = true;
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Says where the time went, longest first.
+fn print_slowest(times: &Times) {
+    let mut times = std::mem::take(&mut *times.lock().unwrap_or_else(PoisonError::into_inner));
+    times.sort_by(|one, other| other.cmp(one));
+    eprintln!("slowest stories:");
+    for (time, name) in times.iter().take(SLOWEST) {
+        eprintln!("{:>6.1} s  {name}", time.as_secs_f32());
+    }
 }
 
 fn wanted(arguments: &Arguments, name: &str) -> bool {

@@ -164,6 +164,40 @@ fn a_task_at_the_door_waits_and_runs_when_it_is_taken() {
 }
 
 #[test]
+fn lanes_that_are_busy_for_an_hour_are_waited_for_in_few_words() {
+    let system = "ibm-quantum-system/fake_lagos";
+    let mut play = Play::producer(ReleasePolicy::Front);
+    play.gang();
+    // The client tries again after some seconds, now shorter, now longer; once it is gone for ten
+    // minutes, as long as a network may be.
+    let mut left: u32 = 3_600;
+    for pause in (1..).map(|n: u32| if n == 50 { 600 } else { 1 + n * 7 % 60 }) {
+        if pause > left {
+            break;
+        }
+        left -= pause;
+        play.later(pause.into()).see(Seen::Waits(Waiting {
+            id: "t".into(),
+            device: Some("fake_lagos".into()),
+            reason: "all lanes are busy".into(),
+            resource: Some(at(system)),
+        }));
+    }
+    assert_eq!(play.orders(), []);
+    let lines = play.lines().len();
+    assert!((1..=20).contains(&lines), "{:#?}", play.lines());
+    play.see(Seen::Submitted(Submitted {
+        id: "t".into(),
+        device: Some("fake_lagos".into()),
+        shots: None,
+        digest: Some("d".into()),
+        client_token: None,
+        resource: Some(at(system)),
+    }));
+    assert_eq!(play.orders(), [("t", "running")]);
+}
+
+#[test]
 fn what_an_earlier_worker_read_orders_nothing_before_it_is_seen_again() {
     let mut rules = mk_rules(Role::Producer, ReleasePolicy::Running);
     rules.needed = 2;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::RETRY_AFTER;
+use http::header::{RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, StatusCode};
 use reqwest::Url;
 use sluice_dialect::{self as dialect, Answer, Call, Dialect, Ending, TaskFacts, quote};
@@ -201,6 +201,7 @@ impl Rest {
         let url = address(&endpoint, &call.path)
             .ok_or_else(|| refused("a name of the vendor would ask for something else".into()))?;
         let request = http.request(call.method.clone(), url).headers(headers);
+        let request = request.header(USER_AGENT, OURSELVES);
         let answer = request.timeout(CALL).send().await.map_err(|error| broken(&error))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         if answer.content_length().is_some_and(|length| length > ANSWER as u64) {
@@ -210,6 +211,9 @@ impl Rest {
         Ok((status, headers, body))
     }
 }
+
+/// As whom the sidecar asks, for those who read a vendor's access log.
+pub(super) const OURSELVES: &str = concat!("sluice-sidecar/", env!("CARGO_PKG_VERSION"));
 
 impl At {
     /// An id becomes part of a path.

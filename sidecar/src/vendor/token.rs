@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue, USER_AGENT};
 use secrecy::{ExposeSecret, SecretString};
 use sluice_dialect::{Answer, Dialect, SignIn, TokenCall};
 use sluice_shared::resource::Resource;
@@ -14,7 +14,7 @@ use sluice_tap::Rights;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::rest::{CALL, broken, failure_of};
+use super::rest::{CALL, OURSELVES, broken, failure_of};
 use super::{Failure, FailureKind};
 
 /// A token is renewed when less than this part of its life is left, and never less than
@@ -165,7 +165,7 @@ impl Access {
     async fn buy(&self, http: &reqwest::Client, call: &TokenCall) -> Result<Held, Failure> {
         let fields: Vec<_> =
             call.fields.iter().map(|(name, value)| (*name, value.expose_secret())).collect();
-        let request = http.post(&call.url);
+        let request = http.post(&call.url).header(USER_AGENT, OURSELVES);
         let request = if call.json {
             let fields: serde_json::Map<_, _> =
                 fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();

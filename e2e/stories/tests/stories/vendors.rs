@@ -16,7 +16,7 @@ use sluice_shared::resource::Service as Kind;
 use sluice_stories::job::ACCOUNT;
 use sluice_stories::stage::{LIMIT, Stage, gated, started};
 use sluice_stories::world::World;
-use sluice_vendors::{Ahead, Busy, MachineChange, Service};
+use sluice_vendors::{Ahead, Busy, Config, Entry, MachineChange, Service};
 
 crate::stories![
     iqm_server,
@@ -26,6 +26,7 @@ crate::stories![
     alice_bob_felis,
     a_session_gives_the_variational_loop_its_priority,
     a_key_ends_while_the_task_waits_and_is_renewed,
+    tokens_end_while_the_task_waits_and_are_bought_in_time,
 ];
 
 /// Whose everything is at the vendors.
@@ -85,10 +86,20 @@ const FELIS: Example = Example {
 
 impl Example {
     async fn stage<'w>(&self, world: &'w World, name: &str) -> Result<Stage<'w>> {
+        self.stage_with(world, name, |_| ()).await
+    }
+
+    async fn stage_with<'w>(
+        &self,
+        world: &'w World,
+        name: &str,
+        change: impl FnOnce(&mut Config) + Send,
+    ) -> Result<Stage<'w>> {
         let stage = world
             .stage_with(name, |config| {
                 let mut config = config.by_hand(Ahead { normal: 2, priority: 0 });
                 config.qrmi.long_poll_ms = 500;
+                change(&mut config);
                 config
             })
             .await?;
@@ -260,6 +271,36 @@ async fn a_key_ends_while_the_task_waits_and_is_renewed(world: &World) -> Result
     opens(&stage, &job, &id).await?;
     stage.gang(&job, "nothing is wrong any more", |g| problem(g).is_empty()).await?;
     ensure!(stage.vendor.jobs().len() == 1, "one task was paid for");
+    stage.strike().await
+}
+
+async fn tokens_end_while_the_task_waits_and_are_bought_in_time(world: &World) -> Result<()> {
+    const SECONDS: i64 = 6;
+    let quiet = Example { program: "qrmi-quiet.py", ..COMPUTE };
+    let short = |config: &mut Config| config.qrmi.token_seconds = SECONDS;
+    let stage = quiet.stage_with(world, "tokens-end", short).await?;
+    let job = quiet.submit(&stage).await?;
+    let gang = waits(&stage, &job, Kind::IbmQuantumComputeService).await?;
+    let id = task_of(&gang).context("a task")?.id.clone();
+    // The program asks nothing, so that the sidecar does, with tokens of its own.
+    let of_sidecar = |operation: &str| {
+        let journal = stage.vendor.journal();
+        let is_it = |entry: &&Entry| {
+            entry.operation.ends_with(operation) && entry.user_agent.starts_with("sluice-sidecar/")
+        };
+        journal.iter().filter(is_it).count()
+    };
+    await_value("the sidecar has bought three tokens", LIMIT, async || {
+        let bought = of_sidecar(":GetToken");
+        if bought >= 3 { Ok(()) } else { Err(format!("{bought}")) }
+    })
+    .await?;
+    quiet.step(&stage, 3).await?;
+    opens(&stage, &job, &id).await?;
+    let counts = stage.vendor.counts();
+    ensure!(!counts.keys().any(|name| name.ends_with(" 401")), "one was refused: {counts:?}");
+    let (bought, asked) = (of_sidecar(":GetToken"), of_sidecar(":GetJob"));
+    ensure!(bought <= asked, "{bought} tokens for {asked} questions");
     stage.strike().await
 }
 

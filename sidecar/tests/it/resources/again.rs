@@ -43,10 +43,8 @@ async fn a_program_that_is_started_again_while_the_vendor_breaks_does_not_pay_tw
     // Far from the front the sidecar looks seldom of its own accord.
     let mut scene = Scene::start(IQM, 200).await;
     let sidecar = scene.sidecar(as_it_is).await;
-    let first = scene.submit(&sidecar).await;
+    let first = scene.whole_program(&sidecar);
     scene.task("its place", |task| task.position.as_deref() == Some("201")).await;
-    // Its connections end with it.
-    scene.http = reqwest::Client::new();
     let again = json!({"pod": "maxcut-0-abcde", "uid": "pod-uid-1", "restarts": 1});
     scene.cluster.set_producer(again);
     let submitted = || {

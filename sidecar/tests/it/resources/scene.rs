@@ -181,6 +181,16 @@ impl Scene {
         id
     }
 
+    /// The same as a program that ends with it: its connections are closed when this returns.
+    pub(super) fn whole_program(&mut self, sidecar: &Running) -> String {
+        let id = tokio::task::block_in_place(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(self.submit(sidecar))
+        });
+        self.http = reqwest::Client::new();
+        id
+    }
+
     pub(super) async fn task(&self, what: &str, fits: impl Fn(&Task) -> bool) -> Task {
         await_some(what, async || self.cluster.vendor()?.tasks.into_iter().find(&fits)).await
     }

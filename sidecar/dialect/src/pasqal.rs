@@ -23,6 +23,12 @@ pub(crate) struct Pasqal;
 
 /// Where tokens are bought when no variable says so.
 const TOKENS: &str = "https://authenticate.pasqal.cloud/oauth/token";
+/// How a user signs in, as QRMI and pasqal-cloud do.
+const PASSWORD_GRANT: &str = "http://auth0.com/oauth/grant-type/password-realm";
+/// Whose users they are.
+const REALM: &str = "pcs-users";
+/// The client as which everybody's programs sign in.
+const PUBLIC_CLIENT: &str = "PeZvo7Atx7IVv3iel59asJSb4Ig7vuSB";
 /// What a token is for.
 const AUDIENCE: &str = "https://apis.pasqal.cloud/account/api/v1";
 
@@ -140,23 +146,32 @@ impl Dialect for Pasqal {
         if let Some(token) = of("AUTH_TOKEN") {
             return SignIn::Fixed(vec![("authorization", format!("Bearer {token}").into())]);
         }
-        let (Some(id), Some(secret)) = (of("CLIENT_ID"), of("CLIENT_SECRET")) else {
-            return SignIn::Nothing {
-                wanted: "QRMI_PASQAL_CLOUD_CLIENT_ID and QRMI_PASQAL_CLOUD_CLIENT_SECRET, or \
-                         QRMI_PASQAL_CLOUD_AUTH_TOKEN",
-            };
-        };
-        SignIn::Token(TokenCall {
-            url: of("AUTH_ENDPOINT").unwrap_or_else(|| TOKENS.to_owned()),
-            fields: vec![
+        let url = of("AUTH_ENDPOINT").unwrap_or_else(|| TOKENS.to_owned());
+        let of_client = of("CLIENT_ID").zip(of("CLIENT_SECRET"));
+        let of_user = || variable("PASQAL_USERNAME").zip(variable("PASQAL_PASSWORD"));
+        let mut fields = vec![("audience", AUDIENCE.into())];
+        let json = of_client.is_some();
+        if let Some((id, secret)) = of_client {
+            fields.extend([
                 ("grant_type", "client_credentials".into()),
                 ("client_id", id.into()),
                 ("client_secret", secret.into()),
-                ("audience", AUDIENCE.into()),
-            ],
-            json: true,
-            beside: Vec::new(),
-        })
+            ]);
+        } else if let Some((user, password)) = of_user() {
+            fields.extend([
+                ("grant_type", PASSWORD_GRANT.into()),
+                ("realm", REALM.into()),
+                ("client_id", PUBLIC_CLIENT.into()),
+                ("username", user.into()),
+                ("password", password.into()),
+            ]);
+        } else {
+            return SignIn::Nothing {
+                wanted: "QRMI_PASQAL_CLOUD_CLIENT_ID and QRMI_PASQAL_CLOUD_CLIENT_SECRET, \
+                         PASQAL_USERNAME and PASQAL_PASSWORD, or QRMI_PASQAL_CLOUD_AUTH_TOKEN",
+            };
+        }
+        SignIn::Token(TokenCall { url, fields, json, beside: Vec::new() })
     }
 
     fn token(&self, answer: Answer<'_>) -> Option<Token> {

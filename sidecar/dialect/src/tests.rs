@@ -329,14 +329,33 @@ fn long_polls_are_waited_for() {
 
 #[test]
 fn how_each_signs_in() {
-    let has = |names: &'static [&'static str]| {
+    let has = |names: Vec<&'static str>| {
         move |name: &str| names.contains(&name).then(|| format!("value of {name}"))
     };
-    let SignIn::Fixed(headers) = of(Service::IqmServer).sign_in(&has(&["QRMI_IQM_ISA_TOKEN"]))
+    let SignIn::Fixed(headers) = of(Service::IqmServer).sign_in(&has(vec!["QRMI_IQM_ISA_TOKEN"]))
     else {
         panic!("a token that is there needs no other")
     };
     assert_eq!(headers[0].1.expose_secret(), "Bearer value of QRMI_IQM_ISA_TOKEN");
+    let fields = |names| match of(Service::PasqalCloud).sign_in(&has(names)) {
+        SignIn::Token(call) => {
+            let names: Vec<_> = call.fields.iter().map(|(name, _)| *name).collect();
+            (call.json, names.join(" "))
+        }
+        other => panic!("{other:?}"),
+    };
+    let client = ["QRMI_PASQAL_CLOUD_CLIENT_ID", "QRMI_PASQAL_CLOUD_CLIENT_SECRET"];
+    let user = ["PASQAL_USERNAME", "PASQAL_PASSWORD"];
+    assert_eq!(
+        fields(vec![client[0], client[1], user[0], user[1]]),
+        (true, "audience grant_type client_id client_secret".to_owned())
+    );
+    assert_eq!(
+        fields(vec![client[0], user[0], user[1]]),
+        (false, "audience grant_type realm client_id username password".to_owned())
+    );
+    let none = of(Service::PasqalCloud).sign_in(&has(vec![user[0]]));
+    assert!(matches!(none, SignIn::Nothing { wanted } if wanted.contains("PASQAL_PASSWORD")));
     for key in ["QRMI_IBM_QCS_IAM_APIKEY", "QRMI_IBM_QRS_IAM_APIKEY", "QISKIT_IBM_TOKEN"] {
         let found = of(Service::IbmQuantumComputeService)
             .sign_in(&|name| (name == key).then(|| "secret".to_owned()));

@@ -41,8 +41,8 @@ struct At {
 }
 
 impl Rest {
-    /// Asks these resources with `http`, which may be absent where there are none. `variable` reads the environment that the sidecar shares
-    /// with the program.
+    /// Asks these resources with `http`, which may be absent where there are none. `variable` reads
+    /// the environment that the sidecar shares with the program.
     #[must_use]
     pub fn new(
         http: Option<reqwest::Client>,

@@ -4,8 +4,8 @@ import json
 import os
 
 import turns
-from pasqal_cloud import SDK, Endpoints
-from pasqal_cloud.endpoints import TokenProviderConf
+from pasqal_cloud.endpoints import Endpoints, TokenProviderConf
+from pasqal_cloud.pasqal_cloud_client import PasqalCloudClient
 
 NAME = "EMU_FREE_QRMI_PASQAL_CLOUD_"
 
@@ -22,7 +22,7 @@ def submit():
         realm="pcs-users",
         grant_type="http://auth0.com/oauth/grant-type/password-realm",
     )
-    client = SDK(
+    client = PasqalCloudClient(
         username=os.environ[f"{NAME}CLIENT_ID"],
         password=os.environ[f"{NAME}CLIENT_SECRET"],
         project_id=os.environ[f"{NAME}PROJECT_ID"],

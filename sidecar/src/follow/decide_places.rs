@@ -134,38 +134,48 @@ fn failures_at_a_resource_do_not_speak_of_aws() {
     assert!(!problem.contains("AWS") && !problem.contains("braket"), "{problem}");
 }
 
+const SYSTEM: &str = "ibm-quantum-system/fake_lagos";
+
+/// IBM Quantum System does not take it yet.
+fn at_the_door() -> Seen {
+    Seen::Waits(Waiting {
+        id: "t".into(),
+        device: Some("fake_lagos".into()),
+        reason: "all lanes are busy".into(),
+        resource: Some(at(SYSTEM)),
+    })
+}
+
+/// It takes it.
+fn taken() -> Seen {
+    Seen::Submitted(Submitted {
+        id: "t".into(),
+        device: Some("fake_lagos".into()),
+        shots: None,
+        digest: Some("d".into()),
+        client_token: None,
+        resource: Some(at(SYSTEM)),
+    })
+}
+
 #[test]
 fn a_task_at_the_door_waits_and_runs_when_it_is_taken() {
-    let system = "ibm-quantum-system/fake_lagos";
     let mut play = Play::producer(ReleasePolicy::Front);
     play.gang();
     for _ in 0..3 {
-        play.later(60.0).see(Seen::Waits(Waiting {
-            id: "t".into(),
-            device: Some("fake_lagos".into()),
-            reason: "all lanes are busy".into(),
-            resource: Some(at(system)),
-        }));
+        play.later(60.0).see(at_the_door());
     }
     assert_eq!(play.orders(), []);
     let reads = play.steps.iter().filter(|step| matches!(step, Step::Read { .. })).count();
     assert_eq!(reads, 0, "the vendor does not know it yet");
     let told = play.lines().iter().filter(|l| l.contains("all lanes are busy")).count();
     assert_eq!(told, 1, "{:?}", play.lines());
-    play.see(Seen::Submitted(Submitted {
-        id: "t".into(),
-        device: Some("fake_lagos".into()),
-        shots: None,
-        digest: Some("d".into()),
-        client_token: None,
-        resource: Some(at(system)),
-    }));
+    play.see(taken());
     assert_eq!(play.orders(), [("t", "running")]);
 }
 
 #[test]
 fn lanes_that_are_busy_for_an_hour_are_waited_for_in_few_words() {
-    let system = "ibm-quantum-system/fake_lagos";
     let mut play = Play::producer(ReleasePolicy::Front);
     play.gang();
     // The client tries again after some seconds, now shorter, now longer; once it is gone for ten
@@ -176,24 +186,12 @@ fn lanes_that_are_busy_for_an_hour_are_waited_for_in_few_words() {
             break;
         }
         left -= pause;
-        play.later(pause.into()).see(Seen::Waits(Waiting {
-            id: "t".into(),
-            device: Some("fake_lagos".into()),
-            reason: "all lanes are busy".into(),
-            resource: Some(at(system)),
-        }));
+        play.later(pause.into()).see(at_the_door());
     }
     assert_eq!(play.orders(), []);
     let lines = play.lines().len();
     assert!((1..=20).contains(&lines), "{:#?}", play.lines());
-    play.see(Seen::Submitted(Submitted {
-        id: "t".into(),
-        device: Some("fake_lagos".into()),
-        shots: None,
-        digest: Some("d".into()),
-        client_token: None,
-        resource: Some(at(system)),
-    }));
+    play.see(taken());
     assert_eq!(play.orders(), [("t", "running")]);
 }
 

@@ -102,7 +102,7 @@ const DETOURS: &[Detour] = &[
     },
     Detour {
         judge: judge(PASQAL_CLOUD.0, PASQAL_CLOUD.1, PASQAL),
-        what: "`SDK(…)` without `endpoints`",
+        what: "`PasqalCloudClient(…)` without `endpoints`",
         more: OWN,
         is_one_of_two: false,
         remedy: ANNOUNCE,

@@ -1,20 +1,8 @@
 //! Alice & Bob's own client, qiskit-alice-bob-provider.
 
-use std::path::Path;
-use std::sync::OnceLock;
-
 use sluice_vendors::{Running, Service};
 
-use crate::caller::Caller;
-
-fn interpreter() -> &'static Path {
-    static INTERPRETER: OnceLock<std::path::PathBuf> = OnceLock::new();
-    INTERPRETER.get_or_init(|| {
-        sluice_lab::vendors_python_env()
-            .expect("build the Python environment of the vendors' clients")
-            .python()
-    })
-}
+use crate::caller::{Caller, interpreter};
 
 /// A process that uses the client with the key of the account `team`, right or wrong.
 pub(crate) fn alice(vendor: &Running, key: &str) -> Caller {

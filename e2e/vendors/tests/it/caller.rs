@@ -1,8 +1,9 @@
 //! A program in Python that makes calls of a client: one JSON object a line in, one out.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,6 +12,16 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 /// The longest that a call may take; the first imports the client.
 const CALL: Duration = Duration::from_mins(2);
+
+/// The interpreter that has the vendors' own clients.
+pub(crate) fn interpreter() -> &'static Path {
+    static INTERPRETER: OnceLock<PathBuf> = OnceLock::new();
+    INTERPRETER.get_or_init(|| {
+        sluice_lab::vendors_python_env()
+            .expect("build the Python environment of the vendors' clients")
+            .python()
+    })
+}
 
 /// A running program of `tests/python`.
 pub(crate) struct Caller {

@@ -1,24 +1,12 @@
 //! IBM Quantum Compute Service, judged by IBM's own client, qiskit-ibm-runtime.
 
-use std::path::Path;
-use std::sync::OnceLock;
-
 use serde_json::{Value, json};
 use sluice_vendors::{Action, Ahead, Config, Fault, Forced, Running, Stage};
 
-use crate::caller::Caller;
+use crate::caller::{Caller, interpreter};
 use crate::python::without_simulator;
 
 const NAME: &str = "ibm-quantum-compute-service/ibm_lagos";
-
-fn interpreter() -> &'static Path {
-    static INTERPRETER: OnceLock<std::path::PathBuf> = OnceLock::new();
-    INTERPRETER.get_or_init(|| {
-        sluice_lab::vendors_python_env()
-            .expect("build the Python environment of the vendors' clients")
-            .python()
-    })
-}
 
 fn config() -> Config {
     Config::for_testing().by_hand(Ahead { normal: 1, priority: 0 })

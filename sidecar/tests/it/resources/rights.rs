@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::scene::{COMPUTE, IQM, PASQAL, Scene, as_it_is};
+use super::scene::{COMPUTE, IQM, PASQAL, Scene, TEAM, as_it_is};
 use crate::await_some;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,6 +46,26 @@ async fn a_key_that_the_token_service_refuses_is_named_and_never_shown() {
     assert!(!scene.ordered(), "{problem}");
     let (_, log) = sidecar.end().await;
     assert!(!log.contains("sekrit"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_of_pasqal_signs_in_with_name_and_password() {
+    let scene = Scene::start(PASQAL, 2).await;
+    let without_client = |key: &str, value: String| (!key.contains("_CLIENT_")).then_some(value);
+    let user = [("PASQAL_USERNAME", TEAM.0), ("PASQAL_PASSWORD", TEAM.1)];
+    let sidecar = scene.sidecar_with(without_client, &user).await;
+    scene.submit(&sidecar).await;
+    scene.step(3).await;
+    scene.order().await;
+    let own = |operation: &str| {
+        let journal = scene.vendor.journal();
+        journal.iter().any(|entry| {
+            entry.operation == operation && entry.user_agent.starts_with("sluice-sidecar/")
+        })
+    };
+    assert!(own("pasqal:GetToken") && own("pasqal:GetBatch"), "{:#?}", scene.vendor.counts());
+    let (_, log) = sidecar.end().await;
+    assert!(!log.contains(TEAM.1), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

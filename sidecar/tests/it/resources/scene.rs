@@ -101,6 +101,15 @@ impl Scene {
     }
 
     pub(super) async fn sidecar(&self, change: impl Fn(&str, String) -> Option<String>) -> Running {
+        self.sidecar_with(change, &[]).await
+    }
+
+    /// The same with more variables.
+    pub(super) async fn sidecar_with(
+        &self,
+        change: impl Fn(&str, String) -> Option<String>,
+        more: &[(&str, &str)],
+    ) -> Running {
         let stamp = Stamp { size: 3, ..Stamp::default() };
         let name = self.row.resource.split_once('/').unwrap().1;
         let mut command = command();
@@ -109,7 +118,8 @@ impl Scene {
             .env(names::ENV_SIDECAR_ROLE, "producer")
             .env(names::ENV_RESOURCES, json!([self.row.resource]).to_string())
             .env("KUBECONFIG", self.folder.path().join("kube"))
-            .env("SLUICE_LOG", "info");
+            .env("SLUICE_LOG", "info")
+            .envs(more.iter().copied());
         for (key, value) in self.vendor.qrmi_environment(self.row.service, name, TEAM.0, TEAM.1) {
             let own =
                 ["_ISA_ENDPOINT", "_QCS_ENDPOINT", "_QS_ENDPOINT", "_BASE_URL", "_BASE_ENDPOINT"];

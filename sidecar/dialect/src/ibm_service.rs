@@ -169,6 +169,7 @@ impl Dialect for IbmService {
 /// Shots of the input of a primitive: of the whole, or third in each of its circuits.
 fn shots(params: &Value) -> Option<u64> {
     let of_whole = params.get("shots").and_then(Value::as_u64);
-    let of_each: Option<u64> = list(params, "pubs").map(|one| one.get(2)?.as_u64()).sum();
+    let of_each =
+        list(params, "pubs").try_fold(0_u64, |sum, one| sum.checked_add(one.get(2)?.as_u64()?));
     of_whole.or(of_each.filter(|shots| *shots > 0))
 }

@@ -66,12 +66,13 @@ impl Dialect for Pasqal {
 
     fn submission(&self, request: Request<'_>) -> Option<Submission> {
         let root: Value = serde_json::from_slice(request.body).ok()?;
-        let runs = list(&root, "jobs").map(|job| job.get("runs").and_then(Value::as_u64));
+        let runs = list(&root, "jobs")
+            .try_fold(0_u64, |sum, job| sum.checked_add(job.get("runs")?.as_u64()?));
         Some(Submission {
             digest: sha256_hex(canonical(&root).as_bytes()),
             client_token: None,
             device: Some(string(&root, "device_type")?),
-            shots: runs.sum(),
+            shots: runs,
         })
     }
 

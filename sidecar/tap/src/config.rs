@@ -64,6 +64,8 @@ pub enum Roots {
 pub struct Limits {
     /// Bytes of one request body; a larger one is refused.
     pub body: usize,
+    /// Bytes of a compressed submission as it is read; a larger one is not read.
+    pub plain: usize,
     /// Bytes of all request bodies at one time; more wait.
     pub bodies: usize,
     /// Bytes of an answer that the tap reads; a larger one passes unread.
@@ -93,6 +95,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body: 16 << 20,
+            plain: 4 << 20,
             bodies: 32 << 20,
             answer: 4 << 20,
             header_time: Duration::from_hours(1),

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{Container, LocalObjectReference, Pod, PodSpec};
 use sluice_shared::names;
 use sluice_shared::stamp::Discovery;
 
+use super::resources::Remark;
 use super::{credentials, env, label, resources, sidecar, tap, tell_backend, tell_role};
 use crate::pod::Facts;
 use crate::quantum;
@@ -52,14 +53,15 @@ pub fn shape(pod: &mut Pod, facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> R
         && !earlier.is_empty()
         && env::get(&earlier, names::ENV_NOT_TAPPED).is_none();
     sidecar::add(spec, built);
-    let is_only = resources::is_one(spec, &names);
+    let followed = |c: &&Container| Some(&c.name) == facts.qpu_containers.first();
+    let program = spec.containers.iter().find(followed).cloned().unwrap_or_default();
     pull_secrets(&mut spec.image_pull_secrets, &facts.config.sidecar.pull_secrets);
     for container in &mut spec.containers {
         tell_role(container, facts.role, warnings);
         tell_backend(container, facts.stamp.backend.as_deref(), &annotations);
         if facts.qpu_containers.contains(&container.name) {
             if is_tapped {
-                tap::point(container, is_only);
+                tap::point(container, &program);
             } else if was_tapped {
                 tap::unpoint(container, &earlier);
             }
@@ -89,10 +91,20 @@ fn files_in_image(spec: &PodSpec, program: Option<&str>) -> Vec<Warning> {
 #[must_use]
 pub fn about_resources(spec: &PodSpec, containers: &[&str]) -> Vec<Warning> {
     let asks = |c: &&Container| containers.contains(&c.name.as_str());
+    let program = spec.containers.iter().find(|c| Some(&c.name.as_str()) == containers.first());
     let about = |c: &Container| {
         let container = c.name.clone();
+        let served = program.map(|program| resources::served(c, program)).unwrap_or_default();
+        let elsewhere = resources::of(c)
+            .into_iter()
+            .filter(|reached| !served.contains(reached))
+            .map(|reached| Remark::Elsewhere {
+                resource: reached.resource,
+                program: program.map(|program| program.name.clone()).unwrap_or_default(),
+            });
         resources::remarks(c)
             .into_iter()
+            .chain(elsewhere.collect::<Vec<_>>())
             .map(move |remark| Warning::Resource { container: container.clone(), remark })
     };
     spec.containers.iter().filter(asks).flat_map(about).collect()

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
+use k8s_openapi::api::core::v1::{Container, EnvVar};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sluice_shared::resource::{NOT_FOLLOWED, Resource, Service, TABLE};
 
@@ -69,6 +69,13 @@ pub enum Remark {
     Endpoint(String),
     /// A program of qiskit-ibm-runtime, which takes no endpoint.
     Qiskit,
+    /// A resource of another container than the one that the sidecar follows.
+    Elsewhere {
+        /// The resource.
+        resource: Resource,
+        /// The container that is followed.
+        program: String,
+    },
 }
 
 impl fmt::Display for Remark {
@@ -92,6 +99,12 @@ impl fmt::Display for Remark {
             Self::Endpoint(variable) => {
                 write!(f, "{variable} is no URL; write it as https://host[:port][/path]")
             }
+            Self::Elsewhere { resource, program } => write!(
+                f,
+                "{resource} is not followed: the sidecar follows container {program:?}, which does \
+                 not have it at the same address; let the program announce its task there, or \
+                 give both containers the same variables"
+            ),
             Self::Qiskit => f.write_str(
                 "qiskit-ibm-runtime takes no endpoint from the environment: let the program tell \
                  its job (POST $SLUICE_URL/v1/tasks)",
@@ -203,12 +216,20 @@ fn listed(entries: &[EnvVar]) -> Result<Vec<(&str, &str)>, (usize, usize)> {
     Ok(names.into_iter().zip(types).collect())
 }
 
-/// Whether the containers of these names reach one resource in all.
+/// The resources of a container that the tap of its pod serves: those that `program`, the container
+/// that the sidecar follows, has at the same addresses.
 #[must_use]
-pub fn is_one(spec: &PodSpec, containers: &[&str]) -> bool {
-    let of_programs = spec.containers.iter().filter(|c| containers.contains(&c.name.as_str()));
-    let mut all = of_programs.flat_map(of).map(|reached| reached.resource);
-    all.next().is_some_and(|first| all.all(|other| other == first))
+pub fn served(container: &Container, program: &Container) -> Vec<Reached> {
+    let has = |of: &Container, name: &str| {
+        env::get(of.env.as_deref().unwrap_or_default(), name)
+            .map(|e| (e.value.clone(), e.value_from.clone()))
+    };
+    let of_program = of(program);
+    let is_served = |reached: &Reached| {
+        of_program.iter().any(|own| own.resource == reached.resource)
+            && reached.variables.iter().all(|name| has(container, name) == has(program, name))
+    };
+    of(container).into_iter().filter(is_served).collect()
 }
 
 /// Where the tap serves a resource, as its client sees it. The pod's only one is at the origin,
@@ -322,28 +343,22 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_alone_in_all_programs_or_not_at_all() {
-        let endpoint = |name: &str| {
-            let name = format!("{name}_QRMI_IQM_ISA_ENDPOINT");
-            json!([{"name": name, "value": "https://iqm.example"}])
+    fn a_second_program_is_served_where_it_has_what_the_first_one_has() {
+        let endpoint = |name: &str, url: &str| json!([{"name": format!("{name}_QRMI_IQM_ISA_ENDPOINT"), "value": url}]);
+        let (near, far) = ("https://near.example", "https://far.example");
+        let served = |first: &serde_json::Value, second: &serde_json::Value| {
+            served(&mk_container(second), &mk_container(first)).len()
         };
-        let (garnet, emerald) = (endpoint("garnet"), endpoint("emerald"));
-        let both: Vec<_> =
-            [&garnet, &emerald].into_iter().flat_map(|env| env.as_array().unwrap()).collect();
-        for (first, second, expected) in [
-            (json!([]), json!([]), false),
-            (garnet.clone(), json!([]), true),
-            (garnet.clone(), garnet.clone(), true),
-            (garnet.clone(), emerald.clone(), false),
-            (json!(both), json!([]), false),
-        ] {
-            let spec = json!({"containers": [
-                {"name": "a", "env": first},
-                {"name": "b", "env": second},
-                {"name": "other", "env": both},
-            ]});
-            let spec: PodSpec = serde_json::from_value(spec).unwrap();
-            assert_eq!(is_one(&spec, &["a", "b"]), expected, "{spec:?}");
-        }
+        let garnet = endpoint("garnet", near);
+        assert_eq!(served(&garnet, &garnet), 1);
+        assert_eq!(served(&garnet, &endpoint("garnet", far)), 0, "its token is not for the first");
+        assert_eq!(served(&garnet, &endpoint("emerald", near)), 0);
+        assert_eq!(served(&json!([]), &garnet), 0);
+        let hidden = json!([
+            {"name": "QRMI_JOB_QPU_RESOURCES", "value": "garnet"},
+            {"name": "QRMI_JOB_QPU_TYPES", "value": "iqm-server"},
+        ]);
+        assert_eq!(served(&hidden, &hidden), 1);
+        assert_eq!(served(&hidden, &garnet), 0);
     }
 }

@@ -150,10 +150,12 @@ fn obstacle_in(container: &Container) -> Option<Obstacle> {
         .map(|variable| Obstacle::NoProxyReference { container: container.name.clone(), variable })
 }
 
-/// Points the program of a container at the tap. `is_only`: its resource is the only one of the pod.
-pub fn point(container: &mut Container, is_only: bool) {
+/// Points the program of a container at the tap. `program`: the container that the sidecar follows, as
+/// it was before.
+pub fn point(container: &mut Container, program: &Container) {
     let has_sources = container.env_from.as_ref().is_some_and(|s| !s.is_empty());
-    let reached = resources::of(container);
+    let reached = resources::served(container, program);
+    let is_only = resources::of(program).len() == 1;
     let entries = container.env.get_or_insert_default();
     for name in ENDPOINTS {
         env::set(entries, env::value(name, url()));

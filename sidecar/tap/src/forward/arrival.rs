@@ -125,12 +125,8 @@ impl Forwarder {
         if size > limits.body {
             return Err(Box::new(answer::too_large(limits.body)));
         }
-        let size = u32::try_from(size.min(limits.bodies)).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.budget).acquire_many_owned(size);
-        let Ok(Ok(mut room)) = timeout_at(deadline, room).await else {
-            return Err(Box::new(answer::away(
-                "The Sluice sidecar has too many large requests in flight; send fewer at a time.",
-            )));
+        let Some(mut room) = self.room(size, deadline).await else {
+            return Err(Box::new(answer::crowded()));
         };
         let read = timeout(limits.body_time, Limited::new(body, limits.body).collect()).await;
         let bytes = match read {
@@ -147,6 +143,17 @@ impl Forwarder {
         let surplus = room.num_permits().saturating_sub(bytes.len());
         drop(room.split(surplus));
         Ok((bytes, room))
+    }
+
+    /// Room for some bytes, once there is; `None`: not in time.
+    pub(super) async fn room(
+        &self,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Option<OwnedSemaphorePermit> {
+        let size = u32::try_from(bytes.min(self.config.limits.bodies)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.budget).acquire_many_owned(size);
+        timeout_at(deadline, room).await.ok()?.ok()
     }
 
     async fn keys_like(

@@ -23,7 +23,7 @@ use super::{Forwarder, HungUp};
 use crate::answer;
 use crate::config::{Route, Target};
 use crate::events::TapEvent;
-use crate::headers::{onward_as_sent, plain};
+use crate::headers::{is_packed, onward_as_sent, plain};
 use crate::operation::Repeat;
 use crate::polls::Whole;
 use crate::upstream;
@@ -139,8 +139,18 @@ impl Forwarder {
             Ok(read) => read,
             Err(refused) => return Ok(*refused),
         };
-        let plain = plain(&parts.headers, &body, self.config.limits.body);
-        let operation = dialect.operation(request(&parts.method, &path, &plain));
+        let operation = dialect.operation(request(&parts.method, &path, b""));
+        let mut room = room;
+        let plain = if operation == Operation::Submit && is_packed(&parts.headers) {
+            let most = self.config.limits.plain;
+            let Some(more) = self.room(most, deadline).await else {
+                return Ok(answer::crowded());
+            };
+            room.merge(more);
+            plain(&body, most)
+        } else {
+            body.clone()
+        };
         let read = Read {
             headers: onward_as_sent(&parts.headers, operation != Operation::Other),
             operation,

@@ -14,6 +14,7 @@ use super::exchange::Outcome;
 use super::{Forwarder, HungUp, kind_of};
 use crate::answer;
 use crate::events::TapEvent;
+use crate::guard::Refusal;
 use crate::intents::{Asked, Forward};
 use crate::polls::Whole;
 
@@ -122,6 +123,17 @@ impl Forwarder {
         let refusal = self.guard.as_ref()?.check(submission).await.err()?;
         let (status, kind) = refusal.form();
         Some(Outcome::Whole(Arc::new(answer::refused(status, kind, &refusal.message))))
+    }
+
+    /// The answer to a submission that cannot be read, where a guard has to judge each.
+    pub(super) fn guarded_unread(&self) -> Option<Outcome> {
+        self.guard.as_ref()?;
+        let message = "Sluice refused a submission that it cannot read, because a ceiling or a \
+                       backend is set for the Job. Nothing was sent. Send it as the vendor's JSON, \
+                       plain or in gzip with at most 4 MiB unpacked, or take the annotation off \
+                       the Job.";
+        let (status, kind) = Refusal { again: false, message: message.to_owned() }.form();
+        Some(Outcome::Whole(Arc::new(answer::refused(status, kind, message))))
     }
 
     /// Tells that a submission is about to be forwarded.

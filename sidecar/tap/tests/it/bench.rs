@@ -13,7 +13,7 @@ use aws_sdk_braket::config::retry::RetryConfig;
 use aws_sdk_braket::config::timeout::TimeoutConfig;
 use aws_sdk_braket::config::{BehaviorVersion, Region};
 use aws_sdk_braket::error::{ProvideErrorMetadata, SdkError};
-use sluice_tap::{Config, Endpoint, Intents, Tap, TapEvent, Upstream};
+use sluice_tap::{Config, Endpoint, Guard, Intents, Tap, TapEvent, Upstream};
 use sluice_vendors::{Emulator, Running};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -64,6 +64,7 @@ pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) credentials: Credentials,
     pub(crate) intents: Option<Arc<dyn Intents>>,
+    pub(crate) guard: Option<Arc<dyn Guard>>,
     pub(crate) room: usize,
 }
 
@@ -74,6 +75,7 @@ impl Setup {
             config: Config { upstream, ..Config::default() },
             credentials: user(),
             intents: None,
+            guard: None,
             room: 1000,
         }
     }
@@ -90,6 +92,9 @@ impl Setup {
         let mut tap = Tap::new(self.config, provider, sender).unwrap();
         if let Some(intents) = self.intents {
             tap = tap.with_intents(intents);
+        }
+        if let Some(guard) = self.guard {
+            tap = tap.with_guard(guard);
         }
         let stop = CancellationToken::new();
         let served = tokio::spawn(tap.serve(listener, stop.clone()));

@@ -13,6 +13,7 @@ mod expiry;
 mod holding;
 mod intents;
 mod limits;
+mod packed;
 mod polls;
 mod principals;
 mod programs;

@@ -261,28 +261,32 @@ async fn a_submission_that_is_known_gets_the_vendors_word_of_that_task() {
     assert_eq!(submit(&bench).await, first);
     assert_eq!(asked(&vendor, "iqm:SubmitJob"), 1, "nothing is sent");
     // The vendor does not say what it is: nothing is sent, and the program is told.
-    let broken = Action::Error {
-        code: "500".into(),
-        status: Some(500),
-        message: "out of order".into(),
-        retry_after: None,
-        when: Stage::Before,
-    };
-    vendor.add_fault(Fault::next(1, "iqm:GetJob", broken));
-    let path = "/api/v1/jobs/garnet/circuit";
-    let answer = send(&bench, reqwest::Method::POST, path, Some(&circuit())).await.unwrap();
-    assert_eq!((answer.status().as_u16(), asked(&vendor, "iqm:SubmitJob")), (500, 1));
+    for status in [500, 407, 423] {
+        let broken = Action::Error {
+            code: status.to_string(),
+            status: Some(status),
+            message: "out of order".into(),
+            retry_after: None,
+            when: Stage::Before,
+        };
+        vendor.add_fault(Fault::next(1, "iqm:GetJob", broken));
+        let path = "/api/v1/jobs/garnet/circuit";
+        let answer = send(&bench, reqwest::Method::POST, path, Some(&circuit())).await.unwrap();
+        assert_eq!((answer.status().as_u16(), asked(&vendor, "iqm:SubmitJob")), (status, 1));
+    }
     // The vendor has lost it: a new one is made.
     let lost = "834b21ed-0000-4000-8000-000000000000";
     *book.known.lock().unwrap() = Some(lost.to_owned());
     assert_ne!(submit(&bench).await, first);
     let returned = book.returned.lock().unwrap();
-    let unknown = (lost.to_owned(), true);
-    assert_eq!(*returned, [(first, false), unknown.clone(), unknown]);
+    let (known, unknown) = ((first, false), (lost.to_owned(), true));
+    let three = [known.clone(), known.clone(), known];
+    assert_eq!(returned[..3], three);
+    assert_eq!(returned[3..], [unknown.clone(), unknown]);
     let asks = book.asked.lock().unwrap();
     let digests: Vec<_> = asks.iter().map(|ask| &ask.submission.digest).collect();
     assert!(digests.iter().all(|digest| *digest == digests[0]));
     let tokens: std::collections::BTreeSet<_> =
         asks.iter().map(|ask| ask.submission.client_token.clone().unwrap()).collect();
-    assert_eq!(tokens.len(), 4, "each record has a name of its own");
+    assert_eq!(tokens.len(), 6, "each record has a name of its own");
 }

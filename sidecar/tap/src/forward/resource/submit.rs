@@ -50,12 +50,10 @@ enum Known {
     Untold(Outcome),
 }
 
-/// Whether the answer to a question for a task says that this program does not have it. The right
-/// to ask and the rate of asking are other matters.
+/// Whether the answer to a question for a task says that this program does not have it. All other
+/// refusals are of the question.
 fn is_not_had(status: StatusCode) -> bool {
-    let other =
-        [StatusCode::UNAUTHORIZED, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
-    status.is_client_error() && !other.contains(&status)
+    [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND, StatusCode::GONE].contains(&status)
 }
 
 impl Forwarder {
@@ -65,12 +63,16 @@ impl Forwarder {
         mut read: Read,
         ties: Ties,
     ) -> Result<Response<Body>, HungUp> {
-        // What cannot be read is for the vendor to judge. It may be able to.
         let Some(mut submission) = read.dialect.submission(read.request()) else {
-            let (outcome, certain) = self.send(&read).await;
             let unread = Submission::unread(&read.body);
+            if let Some(refused) = self.guarded_unread() {
+                self.outbox.put(told(&refused, true, unread, read.place(), &read));
+                return self.respond_to(&read, refused);
+            }
+            // What cannot be read is for the vendor to judge. It may be able to.
+            let (outcome, certain) = self.send(&read).await;
             let event = told(&outcome, certain, unread, read.place(), &read);
-            if matches!(event, TapEvent::Submitted { .. }) {
+            if matches!(event, TapEvent::Submitted { .. } | TapEvent::SubmissionUnknown { .. }) {
                 self.outbox.put(event);
             }
             return self.respond_to(&read, outcome);
@@ -150,6 +152,11 @@ impl Forwarder {
                 let mut response = whole.response();
                 *response.status_mut() = read.dialect.accepted_status();
                 Known::Had(response)
+            }
+            // Too long to be read; the program gets it, and so the task.
+            Outcome::Other(mut response) if response.status().is_success() => {
+                *response.status_mut() = read.dialect.accepted_status();
+                Known::Had(*response)
             }
             Outcome::Whole(whole) if is_not_had(whole.status) => Known::NotHad,
             outcome => Known::Untold(outcome),

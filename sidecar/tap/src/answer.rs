@@ -75,11 +75,6 @@ pub(crate) fn away(message: &str) -> Response<Body> {
     error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableException", message)
 }
 
-/// The answer while too many large requests are in flight.
-pub(crate) fn crowded() -> Response<Body> {
-    away("The Sluice sidecar has too many large requests in flight; send fewer at a time.")
-}
-
 /// A submission that was recognised: the answer that the vendor gave the first time.
 pub(crate) fn known_task(task_id: &str) -> Response<Body> {
     json(StatusCode::CREATED, serde_json::json!({ "quantumTaskArn": task_id }).to_string())

@@ -58,7 +58,7 @@ impl Forwarder {
         gone: CancellationToken,
     ) -> Result<Accepted, Box<Response<Body>>> {
         let deadline = arrived + self.config.hold;
-        let (body, room) = self.read(&parts.headers, body, deadline).await?;
+        let (body, room) = self.read(&parts.headers, body, 0, deadline).await?;
         let path = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
         let covered = Covered {
             method: parts.method.as_str(),
@@ -103,11 +103,12 @@ impl Forwarder {
         })
     }
 
-    /// Reads a body within the budget of all bodies.
+    /// Reads a body within the budget of all bodies, with room for `more` bytes that are made of it.
     pub(super) async fn read(
         &self,
         headers: &HeaderMap,
         body: Incoming,
+        more: usize,
         deadline: Instant,
     ) -> Result<(Bytes, OwnedSemaphorePermit), Box<Response<Body>>> {
         let limits = &self.config.limits;
@@ -125,8 +126,12 @@ impl Forwarder {
         if size > limits.body {
             return Err(Box::new(answer::too_large(limits.body)));
         }
-        let Some(mut room) = self.room(size, deadline).await else {
-            return Err(Box::new(answer::crowded()));
+        let size = u32::try_from((size + more).min(limits.bodies)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.budget).acquire_many_owned(size);
+        let Ok(Ok(mut room)) = timeout_at(deadline, room).await else {
+            return Err(Box::new(answer::away(
+                "The Sluice sidecar has too many large requests in flight; send fewer at a time.",
+            )));
         };
         let read = timeout(limits.body_time, Limited::new(body, limits.body).collect()).await;
         let bytes = match read {
@@ -140,20 +145,9 @@ impl Forwarder {
                 return Err(Box::new(answer::incomplete(&what)));
             }
         };
-        let surplus = room.num_permits().saturating_sub(bytes.len());
+        let surplus = room.num_permits().saturating_sub(bytes.len() + more);
         drop(room.split(surplus));
         Ok((bytes, room))
-    }
-
-    /// Room for some bytes, once there is; `None`: not in time.
-    pub(super) async fn room(
-        &self,
-        bytes: usize,
-        deadline: Instant,
-    ) -> Option<OwnedSemaphorePermit> {
-        let size = u32::try_from(bytes.min(self.config.limits.bodies)).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.budget).acquire_many_owned(size);
-        timeout_at(deadline, room).await.ok()?.ok()
     }
 
     async fn keys_like(

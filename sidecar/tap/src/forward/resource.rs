@@ -135,22 +135,14 @@ impl Forwarder {
         let long_poll = Duration::from_secs(dialect.long_poll(request(&parts.method, &path, b"")));
         let margin = if long_poll.is_zero() { Duration::ZERO } else { long_poll + MARGIN };
         let deadline = arrived + self.config.hold.max(margin);
-        let (body, room) = match self.read(&parts.headers, body, deadline).await {
+        let operation = dialect.operation(request(&parts.method, &path, b""));
+        let is_unpacked = operation == Operation::Submit && is_packed(&parts.headers);
+        let more = if is_unpacked { self.config.limits.plain } else { 0 };
+        let (body, room) = match self.read(&parts.headers, body, more, deadline).await {
             Ok(read) => read,
             Err(refused) => return Ok(*refused),
         };
-        let operation = dialect.operation(request(&parts.method, &path, b""));
-        let mut room = room;
-        let plain = if operation == Operation::Submit && is_packed(&parts.headers) {
-            let most = self.config.limits.plain;
-            let Some(more) = self.room(most, deadline).await else {
-                return Ok(answer::crowded());
-            };
-            room.merge(more);
-            plain(&body, most)
-        } else {
-            body.clone()
-        };
+        let plain = if is_unpacked { plain(&body, more) } else { body.clone() };
         let read = Read {
             headers: onward_as_sent(&parts.headers, operation != Operation::Other),
             operation,

@@ -33,7 +33,7 @@ pub fn shape(pod: &mut Pod, facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> R
     let is_tapped = facts.stamp.discovery != Discovery::Announce && obstacle.is_none();
     let why = obstacle.as_ref().map(ToString::to_string);
     warnings.extend(obstacle.map(Warning::NotTapped));
-    warnings.extend(files_in_image(spec, names.first().copied()));
+    warnings.extend(files_in_image(sidecar::followed(spec, &names)));
     warnings.extend(about_resources(spec, &names));
 
     label(pod, facts.role);
@@ -53,8 +53,7 @@ pub fn shape(pod: &mut Pod, facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> R
         && !earlier.is_empty()
         && env::get(&earlier, names::ENV_NOT_TAPPED).is_none();
     sidecar::add(spec, built);
-    let followed = |c: &&Container| Some(&c.name) == facts.qpu_containers.first();
-    let program = spec.containers.iter().find(followed).cloned().unwrap_or_default();
+    let program = sidecar::followed(spec, &names).cloned().unwrap_or_default();
     pull_secrets(&mut spec.image_pull_secrets, &facts.config.sidecar.pull_secrets);
     for container in &mut spec.containers {
         tell_role(container, facts.role, warnings);
@@ -73,8 +72,7 @@ pub fn shape(pod: &mut Pod, facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> R
 }
 
 /// Files that the sidecar needs of the program's container and cannot have.
-fn files_in_image(spec: &PodSpec, program: Option<&str>) -> Vec<Warning> {
-    let program = spec.containers.iter().find(|c| Some(c.name.as_str()) == program);
+fn files_in_image(program: Option<&Container>) -> Vec<Warning> {
     let files = program.map(credentials::in_the_image).unwrap_or_default();
     let container = program.map(|c| c.name.clone()).unwrap_or_default();
     files
@@ -91,20 +89,17 @@ fn files_in_image(spec: &PodSpec, program: Option<&str>) -> Vec<Warning> {
 #[must_use]
 pub fn about_resources(spec: &PodSpec, containers: &[&str]) -> Vec<Warning> {
     let asks = |c: &&Container| containers.contains(&c.name.as_str());
-    let program = spec.containers.iter().find(|c| Some(&c.name.as_str()) == containers.first());
+    let Some(program) = sidecar::followed(spec, containers) else { return Vec::new() };
     let about = |c: &Container| {
         let container = c.name.clone();
-        let served = program.map(|program| resources::served(c, program)).unwrap_or_default();
-        let elsewhere = resources::of(c)
-            .into_iter()
-            .filter(|reached| !served.contains(reached))
-            .map(|reached| Remark::Elsewhere {
-                resource: reached.resource,
-                program: program.map(|program| program.name.clone()).unwrap_or_default(),
-            });
+        let (_, elsewhere) = resources::split(c, program);
+        let elsewhere = elsewhere.into_iter().map(|reached| Remark::Elsewhere {
+            resource: reached.resource,
+            program: program.name.clone(),
+        });
         resources::remarks(c)
             .into_iter()
-            .chain(elsewhere.collect::<Vec<_>>())
+            .chain(elsewhere)
             .map(move |remark| Warning::Resource { container: container.clone(), remark })
     };
     spec.containers.iter().filter(asks).flat_map(about).collect()

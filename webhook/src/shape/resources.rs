@@ -216,20 +216,19 @@ fn listed(entries: &[EnvVar]) -> Result<Vec<(&str, &str)>, (usize, usize)> {
     Ok(names.into_iter().zip(types).collect())
 }
 
-/// The resources of a container that the tap of its pod serves: those that `program`, the container
-/// that the sidecar follows, has at the same addresses.
+/// The resources of a container: those that the tap of its pod serves, which `program`, the
+/// container that the sidecar follows, has at the same addresses; and the others.
 #[must_use]
-pub fn served(container: &Container, program: &Container) -> Vec<Reached> {
-    let has = |of: &Container, name: &str| {
-        env::get(of.env.as_deref().unwrap_or_default(), name)
-            .map(|e| (e.value.clone(), e.value_from.clone()))
-    };
-    let of_program = of(program);
+pub fn split(container: &Container, program: &Container) -> (Vec<Reached>, Vec<Reached>) {
+    let entries = container.env.as_deref().unwrap_or_default();
+    let of_program = program.env.as_deref().unwrap_or_default();
+    let own = of(program);
     let is_served = |reached: &Reached| {
-        of_program.iter().any(|own| own.resource == reached.resource)
-            && reached.variables.iter().all(|name| has(container, name) == has(program, name))
+        let is_same = |name: &String| env::get(entries, name) == env::get(of_program, name);
+        own.iter().any(|own| own.resource == reached.resource)
+            && reached.variables.iter().all(is_same)
     };
-    of(container).into_iter().filter(is_served).collect()
+    of(container).into_iter().partition(is_served)
 }
 
 /// Where the tap serves a resource, as its client sees it. The pod's only one is at the origin,
@@ -347,7 +346,7 @@ mod tests {
         let endpoint = |name: &str, url: &str| json!([{"name": format!("{name}_QRMI_IQM_ISA_ENDPOINT"), "value": url}]);
         let (near, far) = ("https://near.example", "https://far.example");
         let served = |first: &serde_json::Value, second: &serde_json::Value| {
-            served(&mk_container(second), &mk_container(first)).len()
+            split(&mk_container(second), &mk_container(first)).0.len()
         };
         let garnet = endpoint("garnet", near);
         assert_eq!(served(&garnet, &garnet), 1);

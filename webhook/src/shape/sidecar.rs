@@ -26,14 +26,20 @@ const FILE_MODE: i32 = 0o644;
 /// How often a second the listener is asked for before the sidecar is given up, seconds.
 const START_SECONDS: i32 = 120;
 
+/// The container whose program a pod's sidecar follows: the first of those that ask for the qpu.
+#[must_use]
+pub fn followed<'a>(spec: &'a PodSpec, containers: &[impl AsRef<str>]) -> Option<&'a Container> {
+    let name = containers.first()?.as_ref();
+    spec.containers.iter().find(|c| c.name == name)
+}
+
 /// The sidecar of a pod, built from the container whose program it follows.
 #[must_use]
 pub fn container(spec: &PodSpec, facts: &Facts<'_>, not_tapped: Option<&str>) -> Option<Container> {
-    let name = facts.qpu_containers.first()?;
-    let program = spec.containers.iter().find(|c| c.name == *name)?;
+    let program = followed(spec, &facts.qpu_containers)?;
     let copied = credentials::of(program, spec);
     let config = &facts.config.sidecar;
-    let mut entries = identity(facts, name, not_tapped);
+    let mut entries = identity(facts, &program.name, not_tapped);
     let reached: Vec<_> = resources::of(program).into_iter().map(|r| r.resource).collect();
     if !reached.is_empty() {
         // A list of texts always has a JSON form.

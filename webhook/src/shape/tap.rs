@@ -154,7 +154,7 @@ fn obstacle_in(container: &Container) -> Option<Obstacle> {
 /// it was before.
 pub fn point(container: &mut Container, program: &Container) {
     let has_sources = container.env_from.as_ref().is_some_and(|s| !s.is_empty());
-    let reached = resources::served(container, program);
+    let (reached, _) = resources::split(container, program);
     let is_only = resources::of(program).len() == 1;
     let entries = container.env.get_or_insert_default();
     for name in ENDPOINTS {

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
+use sluice_lab::PythonEnv;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -55,21 +56,23 @@ pub(crate) struct Answer {
 
 /// The interpreter with the present SDK.
 pub(crate) async fn sdk() -> PathBuf {
-    python("the cluster's programs", None).await
+    python(sluice_lab::python_env).await
 }
 
 /// The interpreter with QRMI and the clients of its vendors.
 pub(crate) async fn vendors() -> PathBuf {
-    let env = tokio::task::spawn_blocking(sluice_lab::vendors_python_env);
-    env.await.unwrap().unwrap().python()
+    python(sluice_lab::vendors_python_env).await
 }
 
-async fn python(whose: &'static str, lock: Option<&'static str>) -> PathBuf {
-    let env = tokio::task::spawn_blocking(move || match lock {
-        Some(lock) => sluice_lab::python_env_of(whose, lock),
-        None => sluice_lab::python_env(),
-    });
-    env.await.unwrap().unwrap().python()
+async fn python(
+    build: impl FnOnce() -> Result<PythonEnv, sluice_lab::Error> + Send + 'static,
+) -> PathBuf {
+    tokio::task::spawn_blocking(build).await.unwrap().unwrap().python()
+}
+
+/// A command of the interpreter with the packages of a lock file.
+async fn of_lock(whose: &'static str, lock: &'static str) -> Command {
+    Command::new(python(move || sluice_lab::python_env_of(whose, lock)).await)
 }
 
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -88,9 +91,9 @@ pub(crate) async fn command(place: Place, name: &str) -> Command {
         }
         Place::Sdk => Command::new(sdk().await),
         Place::Vendors => Command::new(vendors().await),
-        Place::Clients => Command::new(python("the light clients", Some(CLIENTS)).await),
-        Place::Old => Command::new(python("the old clients", Some(OLD)).await),
-        Place::Frameworks => Command::new(python("the frameworks", Some(FRAMEWORKS)).await),
+        Place::Clients => of_lock("the light clients", CLIENTS).await,
+        Place::Old => of_lock("the old clients", OLD).await,
+        Place::Frameworks => of_lock("the frameworks", FRAMEWORKS).await,
     };
     command.env_clear();
     if place != Place::Rust {

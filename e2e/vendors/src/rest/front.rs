@@ -13,11 +13,11 @@ use crate::hub::{Call, Hub, Operation, Read, Reply};
 use crate::journal::Entry;
 use crate::signature::{Refusal, header, sha256_hex};
 
-fn request(call: &Call, service: Service, arrived: Timestamp) -> Request<'_> {
-    let below = call.path.strip_prefix('/').and_then(|path| path.strip_prefix(service.as_str()));
+/// The request of a call, below the path of its vendor.
+fn request<'a>(call: &'a Call, path: &'a str, arrived: Timestamp) -> Request<'a> {
     Request {
         method: call.method.as_str(),
-        path: below.unwrap_or(&call.path),
+        path,
         query: &call.query,
         headers: &call.headers,
         body: &call.body,
@@ -29,9 +29,9 @@ impl Hub {
     /// Finds out what a request to a vendor of QRMI is; `None`: it is to none of them.
     pub(crate) fn read_rest(&self, call: &Call, now: Timestamp) -> Option<Read> {
         let state = &mut *self.lock();
-        let (service, _) = state.vendors.of_path(&call.path)?;
+        let (service, path) = state.vendors.of_path(&call.path)?;
         let (vendor, access) = state.vendors.of(service)?;
-        let request = request(call, service, now);
+        let request = request(call, path, now);
         let operation = vendor.operation(&request);
         let entry = Entry {
             at: now,
@@ -69,11 +69,14 @@ impl Hub {
         now: Timestamp,
     ) -> Result<Reply, Timestamp> {
         let state = &mut *self.lock();
-        let request = request(call, read.service, read.entry.at);
         let (quotas, store) = (&mut state.quotas, &mut state.store);
-        let Some((vendor, access)) = state.vendors.of(read.service) else {
+        let Some((service, path)) = state.vendors.of_path(&call.path) else {
             return Ok(not_found(read.service, call));
         };
+        let Some((vendor, access)) = state.vendors.of(service) else {
+            return Ok(not_found(service, call));
+        };
+        let request = request(call, path, read.entry.at);
         let mut shared = Shared { access, quotas, store };
         let answer = match vendor.perform(&request, &mut shared, now) {
             Ok(Performed::Answer(answer)) => answer,

@@ -89,6 +89,11 @@ pub(super) fn told(
     }
 }
 
+fn answered_with(refusal: &Refusal) -> Outcome {
+    let (status, kind) = refusal.form();
+    Outcome::Whole(Arc::new(answer::refused(status, kind, &refusal.message)))
+}
+
 impl Forwarder {
     /// Asks what is to happen with a submission. Whoever comes after a program that has gone asks
     /// anew: its question must not take a task.
@@ -120,20 +125,19 @@ impl Forwarder {
 
     /// The answer to a submission that the guard refuses.
     pub(super) async fn guarded(&self, submission: &Submission) -> Option<Outcome> {
-        let refusal = self.guard.as_ref()?.check(submission).await.err()?;
-        let (status, kind) = refusal.form();
-        Some(Outcome::Whole(Arc::new(answer::refused(status, kind, &refusal.message))))
+        Some(answered_with(&self.guard.as_ref()?.check(submission).await.err()?))
     }
 
     /// The answer to a submission that cannot be read, where a guard has to judge each.
     pub(super) fn guarded_unread(&self) -> Option<Outcome> {
         self.guard.as_ref()?;
-        let message = "Sluice refused a submission that it cannot read, because a ceiling or a \
-                       backend is set for the Job. Nothing was sent. Send it as the vendor's JSON, \
-                       plain or in gzip with at most 4 MiB unpacked, or take the annotation off \
-                       the Job.";
-        let (status, kind) = Refusal { again: false, message: message.to_owned() }.form();
-        Some(Outcome::Whole(Arc::new(answer::refused(status, kind, message))))
+        let message = format!(
+            "Sluice refused a submission that it cannot read, because a ceiling or a backend is \
+             set for the Job. Nothing was sent. Send it as the vendor's JSON, plain or in gzip \
+             with at most {} MiB unpacked, or take the annotation off the Job.",
+            self.config.limits.plain >> 20
+        );
+        Some(answered_with(&Refusal { again: false, message }))
     }
 
     /// Tells that a submission is about to be forwarded.
